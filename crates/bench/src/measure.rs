@@ -164,6 +164,10 @@ pub(crate) fn summarise(
         rate: config.loadgen.traffic.rate_asked().to_string(),
         drops,
         latency_stages_ns: merged_stages(machine).summary(),
+        latency_stages_by_queue: (0..)
+            .zip(&machine.stages)
+            .flat_map(|(port, book)| book.by_queue(port))
+            .collect(),
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),
         instructions_per_frame: per(window.instructions as f64, figures.frames_delivered as f64),

@@ -129,10 +129,11 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
         let group = groups.last_mut().expect("one was just pushed");
         group.figures.push(Figure { name, value: after - before });
     }
+    let asked_in_vain = machine.nic(index).missing();
     let of_queues = groups.extract_if(.., |group| group.title == QUEUES).flat_map(|group| group.figures);
     let own = apart(of_queues.collect());
     if !own.is_empty() {
-        return PortFigures { groups, queues: own };
+        return PortFigures { groups, queues: own, asked_in_vain };
     }
     let work = groups.iter().filter(|group| group.title == DMA).flat_map(|group| &group.figures);
     let of_queue = |figure: &&Figure| {
@@ -141,7 +142,7 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
     };
     // The NIC has one pair, and so counts its work for all.
     let queues = vec![QueueFigures { queue: 0, figures: work.filter(of_queue).cloned().collect() }];
-    PortFigures { groups, queues }
+    PortFigures { groups, queues, asked_in_vain }
 }
 
 /// The figures of a card that counts by queue, for the first and each that did anything.

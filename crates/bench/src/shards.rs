@@ -110,9 +110,12 @@ mod tests {
     #[test]
     fn cores_need_harts_queues_messages_and_streams() {
         let machine = ["platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
-        for (section, more) in
-            [("redis", &[][..]), ("iperf", &["iperf.streams=4"]), ("netperf", &["netperf.streams=8"])]
-        {
+        for (section, more) in [
+            ("redis", &[][..]),
+            ("web", &[]),
+            ("iperf", &["iperf.streams=4"]),
+            ("netperf", &["netperf.streams=8"]),
+        ] {
             let cores = |count: u32| format!("{section}.cores={count}");
             let (four, nine) = (cores(4), cores(9));
             let whole = [&machine[..], more, &[&four]].concat();

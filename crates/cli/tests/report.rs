@@ -45,6 +45,7 @@ fn point() -> PointSummary {
         memory_over_time: Vec::new(),
         batches: [0.0, 1e3].map(batch).to_vec(),
         latency_stages_ns: None,
+        latency_stages_by_queue: Vec::new(),
         streams: Vec::new(),
         simulated_seconds: 1e-5,
         instructions: 30_000,
@@ -83,7 +84,7 @@ fn point() -> PointSummary {
                 title: "Statistics registers".into(),
                 figures: vec![Figure { name: "GPRC".into(), value: 4_711 }],
             }],
-            queues: Vec::new(),
+            ..PortFigures::default()
         }],
         exit_status: None,
         iperf: None,

@@ -106,8 +106,7 @@ impl Case {
         if seed >> 27 & 3 == 3 {
             config.nic.model = NicModel::E82576;
         }
-        // The other model has no PAUSE.
-        config.nic.pause_frames = choice & 8 != 0 && config.nic.model == NicModel::E82540em;
+        config.nic.pause_frames = choice & 8 != 0;
         let segments = 1 + seed % SEGMENTS_MAX;
         let (chopped, restored) = (seed & 0x10 != 0, seed & 8 == 0);
         let in_another = seed & 4 == 0 && (restored || !chopped);

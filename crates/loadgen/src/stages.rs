@@ -5,6 +5,9 @@
 //!
 //! What comes back without having passed a NIC twice under its own signature (answers to requests, say) has no stages.
 
+use std::collections::BTreeMap;
+
+use doorbell_results::{QueueStage, QueueStages};
 pub use doorbell_results::{StageSummaries, StageSummary};
 use doorbell_sim::{FrameId, Ps, RxStamps, TxStamps};
 
@@ -98,6 +101,14 @@ doorbell_sim::stats! {
     }
 }
 
+/// The stages of the frames that came by one queue and were sent by one hart: their sums, and the longest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    frames: u64,
+    sums: [u128; STAGES.len()],
+    longest: [Ps; STAGES.len()],
+}
+
 /// The stages of one generator's frames.
 #[derive(Clone, Debug, Default)]
 pub struct StageBook {
@@ -108,6 +119,8 @@ pub struct StageBook {
     /// Those that took some time, and how many took none: many do, and counting is cheaper.
     stages: [Latency; STAGES.len()],
     instant: [u64; STAGES.len()],
+    /// By receive queue and the hart that had them sent.
+    ways: BTreeMap<(u8, Option<u8>), Way>,
     stats: StageStats,
     keep: usize,
     kept: Vec<PacketStamps>,
@@ -130,6 +143,7 @@ impl StageBook {
     pub fn begin_window(&mut self) {
         self.begun = true;
         (self.stages, self.instant) = Default::default();
+        self.ways.clear();
         self.stats = StageStats::default();
         self.kept.clear();
     }
@@ -172,8 +186,13 @@ impl StageBook {
             return;
         };
         self.stats.known += 1;
+        let way = self.ways.entry((packet.queues[0], packet.hart)).or_default();
+        way.frames += 1;
         for (stage, bounds) in packet.times.windows(2).enumerate() {
-            match bounds[1] - bounds[0] {
+            let length = bounds[1] - bounds[0];
+            way.sums[stage] += u128::from(length.0);
+            way.longest[stage] = way.longest[stage].max(length);
+            match length {
                 Ps::ZERO => self.instant[stage] += 1,
                 length => self.stages[stage].record(length),
             }
@@ -213,6 +232,24 @@ impl StageBook {
             stage.record_many(Ps::ZERO, instant);
         }
         stages
+    }
+
+    /// The stages of the frames by each receive queue of the port of this number, and each hart that had them sent; nothing if
+    /// there is one of both.
+    pub fn by_queue(&self, port: u32) -> Vec<QueueStages> {
+        let stage = |way: &Way, at: usize| QueueStage {
+            name: STAGES[at].name.to_owned(),
+            mean: way.sums[at] as f64 / way.frames as f64 / 1e3,
+            max: way.longest[at].0 as f64 / 1e3,
+        };
+        let of = |(&(queue, hart), way): (&(u8, Option<u8>), &Way)| QueueStages {
+            port,
+            queue: queue.into(),
+            hart: hart.map(u32::from),
+            frames: way.frames,
+            stages_ns: (0..STAGES.len()).map(|at| stage(way, at)).collect(),
+        };
+        if self.ways.len() > 1 { self.ways.iter().map(of).collect() } else { Vec::new() }
     }
 
     /// How many frames of the window have stages.
@@ -295,6 +332,27 @@ mod tests {
         assert_eq!(book.stats().unknown, 4, "what is not measured is not counted");
         book.begin_window();
         assert_eq!(*book.stats(), StageStats::default());
+    }
+
+    #[test]
+    fn frames_of_two_queues_and_cores_are_told_apart_and_one_queue_is_none_of_several() {
+        let mut book = StageBook::new(true);
+        book.begin_window();
+        let mut forward = |sequence: u64, queue: u8, hart: u8, core: u64| {
+            book.received(sequence, RxStamps { queue, ..rx(1000) });
+            book.sent(sequence, TxStamps { hart: Some(hart), ..tx(1006 + core) });
+            book.returned(trip(sequence, 0, 900_000));
+            book.by_queue(5)
+        };
+        assert_eq!(forward(1, 0, 1, 1000), []);
+        forward(2, 0, 1, 3000);
+        let two = forward(3, 9, 4, 70_000);
+        let of = |at: usize| (two[at].port, two[at].queue, two[at].hart, two[at].frames);
+        assert_eq!((two.len(), of(0), of(1)), (2, (5, 0, Some(1), 2), (5, 9, Some(4), 1)));
+        let core = |at: usize| two[at].stages_ns.iter().find(|stage| stage.name == "core").unwrap().clone();
+        assert_eq!([core(0).mean, core(0).max, core(1).mean], [2.0, 3.0, 70.0]);
+        book.begin_window();
+        assert!(book.ways.is_empty());
     }
 
     #[test]

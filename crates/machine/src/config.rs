@@ -292,7 +292,8 @@ impl MachineConfig {
     /// The machine in which a guest boots, whatever it goes on in: this one's guest-visible part, and defaults for all else. So
     /// what a boot leaves follows from the guest alone, and not from who booted it first. Disks take all that any machine's may.
     pub fn for_boot(&self) -> MachineConfig {
-        let nic = NicConfig { mac: self.nic.mac, model: self.nic.model, ..NicConfig::default() };
+        let NicConfig { mac, model, pause_frames, .. } = self.nic;
+        let nic = NicConfig { mac, model, pause_frames, ..NicConfig::default() };
         let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
         let port = with_any(&self.port, PortTable::visible);
         MachineConfig { platform: self.platform.clone(), nic, disk, port, ..MachineConfig::default() }
@@ -344,6 +345,12 @@ impl MachineConfig {
         let models: Vec<_> = (0..self.platform.nics as usize).map(|i| self.port(i).nic.model).collect();
         if models.iter().any(|model| *model != NicModel::default()) {
             visible.extend(postcard::to_stdvec(&models).expect("a configuration serialises"));
+        }
+        // What the partner advertises is what drivers turn on.
+        let pauses: Vec<_> =
+            (0..self.platform.nics as usize).map(|i| self.port(i).nic.pause_frames).collect();
+        if pauses.contains(&true) {
+            visible.extend(postcard::to_stdvec(&pauses).expect("a configuration serialises"));
         }
         xxh3_64(&visible)
     }

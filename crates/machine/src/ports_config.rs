@@ -57,7 +57,7 @@ pub(crate) fn with_any(own: &PortTables, part: impl Fn(&PortTable) -> PortTable)
 impl PortTable {
     /// What of it a guest can tell.
     pub(crate) fn visible(&self) -> PortTable {
-        let seen = ["mac", "model"].into_iter();
+        let seen = ["mac", "model", "pause_frames"].into_iter();
         let seen = seen.filter_map(|key| Some((key.to_owned(), self.nic.get(key)?.clone())));
         PortTable { nic: Table::from_iter(seen), at: self.at, ..PortTable::default() }
     }
@@ -219,6 +219,12 @@ mod tests {
         let mac = with(&["platform.nics=2", "port.1.nic.mac=02:00:00:00:00:07"]).unwrap();
         assert_ne!(plain.guest_hash(), mac.guest_hash());
         assert_eq!(mac.for_boot().guest_hash(), mac.guest_hash());
+        let pauses = ["nic.pause_frames=true", "port.1.nic.pause_frames=true"]
+            .map(|set| with(&["platform.nics=2", set]).unwrap());
+        for config in &pauses {
+            assert_ne!(config.guest_hash(), plain.guest_hash(), "drivers see the partner's PAUSE");
+            assert_eq!(config.for_boot().guest_hash(), config.guest_hash());
+        }
     }
 
     #[test]

@@ -83,6 +83,20 @@ impl Card {
         either!(self, nic => nic.statistics())
     }
 
+    /// What software asks for that the model has not, a line each; registers that it has written and that are not there, counted
+    /// since the power came on, are one.
+    pub fn missing(&self) -> Vec<String> {
+        let mut all = match self {
+            Card::E82540(_) => Vec::new(),
+            Card::E82576(nic) => nic.missing(),
+        };
+        let unknown = self.stats().unknown_writes;
+        if unknown != 0 {
+            all.push(format!("{unknown} writes were to registers that the model has not"));
+        }
+        all
+    }
+
     /// A value in the register file, without side effects, for reports and tests; `None` if no register has the name. Of an
     /// array it is the first.
     pub fn peek(&self, name: &str) -> Option<u32> {

@@ -117,6 +117,7 @@ fn books(points: &[&PointSummary], out: &mut String) {
     notes.extend(steady::notes(points));
     notes.extend(limit::own_queue_notes(points));
     notes.extend(limit::capture_notes(points));
+    notes.extend(ports::asked_notes(points));
     if !notes.is_empty() {
         out.push_str("<div class=\"warning\" role=\"note\">\n");
         for note in notes {

@@ -105,13 +105,41 @@ pub(crate) fn html(whose: &str, kinds: &KindFigures, frames: u64, out: &mut Stri
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");
+    by_hart(kinds, out);
     for note in notes(kinds) {
         let _ = writeln!(out, "<p class=\"facts\">{}.</p>", Esc(&note));
     }
 }
 
+/// The shares of each core's cycles, a row a core.
+fn by_hart(kinds: &KindFigures, out: &mut String) {
+    if kinds.harts.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"CPU time by kind and core\" tabindex=\"0\">\n\
+         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Core, % of its cycles</th><th scope=\"col\">cycles</th>",
+    );
+    for cost in &kinds.kinds {
+        let _ = write!(out, "<th scope=\"col\" title=\"{}\">{}</th>", Esc(&cost.meaning), Esc(&cost.kind));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for of in &kinds.harts {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", of.hart, grouped(of.cycles));
+        for cost in &kinds.kinds {
+            let own = of.kinds.iter().find(|own| own.kind == cost.kind);
+            let _ =
+                write!(out, "<td>{}</td>", own.map_or(NONE.to_owned(), |own| fixed(100.0 * own.share, 2)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
 #[cfg(test)]
 mod tests {
+    use doorbell_results::HartKinds;
+
     use super::*;
     use crate::sample;
     use crate::text::summary_text;
@@ -164,6 +192,12 @@ mod tests {
         assert!(page.contains("CPU time by kind at") && page.contains("&lt;driver&gt;"), "{page}");
         assert!(!page.contains("<driver>") && !page.contains("<it>"));
         assert!(page.contains("<figure id=\"kinds-64\">"));
+        assert!(!page.contains("by kind and core"), "of one core there is nothing to tell apart");
+        let mut summary = summary;
+        let kinds = summary.points[0].kinds.as_mut().unwrap();
+        kinds.harts = vec![HartKinds { hart: 1, cycles: 1234, kinds: kinds.kinds[..1].to_vec() }];
+        let page = crate::html(&summary, "");
+        assert!(page.contains("<th scope=\"row\">1</th><td>1,234</td><td>25.00</td><td>–</td><td>–</td>"));
         assert!(!crate::html(&sample::loads(), "").contains("CPU time by kind"));
     }
 }

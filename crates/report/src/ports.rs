@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::grouped;
-use doorbell_results::{FigureGroup, PointSummary};
+use doorbell_results::{FigureGroup, PointSummary, PortFigures};
 
 /// The section with all ports, or nothing for a run that has no such figures.
 pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
@@ -36,6 +36,22 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
     }
     out.push_str("</section>\n");
     out
+}
+
+/// What the guest's software asked of each port's card that the model has not, once each.
+pub(crate) fn asked_notes(points: &[&PointSummary]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (port, line) in points.iter().flat_map(|point| point.ports.iter().enumerate()).flat_map(each_asked) {
+        let note = format!("Port {port}, asked for in vain: {line}.");
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+fn each_asked((port, figures): (usize, &PortFigures)) -> impl Iterator<Item = (usize, &str)> {
+    figures.asked_in_vain.iter().map(move |line| (port, line.as_str()))
 }
 
 fn value_of(group: &FigureGroup, name: &str) -> u64 {
@@ -90,16 +106,29 @@ fn table(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sample;
-    use doorbell_results::{Figure, FigureGroup, PortFigures};
+    use doorbell_results::Figure;
 
     fn port(gprc: u64, mpc: u64) -> PortFigures {
         let figure = |name: &str, value| Figure { name: name.to_owned(), value };
         let figures = vec![figure("GPRC", gprc), figure("MPC", mpc), figure("CRCERRS", 0)];
         PortFigures {
             groups: vec![FigureGroup { title: "Statistics registers".to_owned(), figures }],
-            queues: Vec::new(),
+            ..PortFigures::default()
         }
+    }
+
+    #[test]
+    fn what_software_asks_for_in_vain_is_said_once_for_a_port() {
+        let mut summary = sample::loads();
+        for point in &mut summary.points {
+            let asked_in_vain = vec!["MRQC = 0x3 asks for pools, which the model has not".to_owned()];
+            point.ports = vec![PortFigures::default(), PortFigures { asked_in_vain, ..port(1, 2) }];
+        }
+        let notes = asked_notes(&summary.points.iter().collect::<Vec<_>>());
+        assert_eq!(notes, ["Port 1, asked for in vain: MRQC = 0x3 asks for pools, which the model has not."]);
+        assert!(crate::table(&summary).contains(&notes[0]) && crate::html(&summary, "").contains(&notes[0]));
     }
 
     #[test]

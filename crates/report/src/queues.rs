@@ -39,8 +39,41 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             port.queues.iter().for_each(|queue| row(&point.rate, (number, port), queue, &mut out));
         }
     }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    out.push_str("</tbody>\n</table></div>\n");
+    ways(points, &mut out);
+    out.push_str("</section>\n");
     out
+}
+
+/// Where the frames of each queue and core spent their time.
+fn ways(points: &[&PointSummary], out: &mut String) {
+    let Some(first) = points.iter().flat_map(|point| &point.latency_stages_by_queue).next() else { return };
+    out.push_str(
+        "<p class=\"facts\">Means of the stages of frames by the queue that they came in by and the core that had them sent, in µs.</p>\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Stages by queue\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+         <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Core</th><th scope=\"col\">Load</th>\
+         <th scope=\"col\">Frames</th>",
+    );
+    for stage in &first.stages_ns {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&stage.name));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for point in points {
+        for way in &point.latency_stages_by_queue {
+            let hart = way.hart.map_or(NONE.to_owned(), |hart| hart.to_string());
+            let (queue, port, frames) = (way.queue, way.port, grouped(way.frames));
+            let _ = write!(
+                out,
+                "<tr><th scope=\"row\">{queue}</th><td>{port}</td><td>{hart}</td><td>{}</td><td>{frames}</td>",
+                Esc(&point.rate)
+            );
+            for stage in &way.stages_ns {
+                let _ = write!(out, "<td>{}</td>", fixed(stage.mean / 1e3, 3));
+            }
+            out.push_str("</tr>\n");
+        }
+    }
+    out.push_str("</tbody>\n</table></div>\n");
 }
 
 fn count(queue: &QueueFigures, name: &str) -> u64 {
@@ -64,7 +97,7 @@ fn row(rate: &str, (number, port): (usize, &PortFigures), queue: &QueueFigures, 
 
 #[cfg(test)]
 mod tests {
-    use doorbell_results::Figure;
+    use doorbell_results::{Figure, QueueStage, QueueStages};
 
     use super::*;
 
@@ -76,14 +109,25 @@ mod tests {
     #[test]
     fn each_of_several_queues_has_a_row_and_one_alone_has_no_table() {
         let of = |queues: Vec<QueueFigures>| PointSummary {
-            ports: vec![PortFigures { groups: Vec::new(), queues }],
+            ports: vec![PortFigures { queues, ..PortFigures::default() }],
             ..PointSummary::default()
         };
         assert_eq!(html(&[&of(vec![queue(0, 9, 0)])]), "");
-        let page = html(&[&of(vec![queue(0, 3000, 7), queue(1, 1000, 0)])]);
+        let mut two = of(vec![queue(0, 3000, 7), queue(1, 1000, 0)]);
+        let page = html(&[&two]);
         assert_eq!(page.matches("<th scope=\"row\">").count(), 2, "{page}");
         for expected in ["<td>3,000</td>", "<td>7</td>", "<td>1.50</td>", "<td>0.50</td>"] {
             assert!(page.contains(expected), "no {expected}: {page}");
         }
+        let stages_ns = vec![QueueStage { name: "a <stage>".into(), mean: 1234.0, max: 2000.0 }];
+        two.latency_stages_by_queue =
+            vec![QueueStages { queue: 1, hart: Some(3), frames: 1000, stages_ns, port: 0 }];
+        let page = html(&[&two]);
+        assert!(
+            page.contains("a &lt;stage&gt;</th>")
+                && page.contains("<td>3</td>")
+                && page.contains("<td>1.234</td>"),
+            "{page}"
+        );
     }
 }

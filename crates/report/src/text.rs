@@ -7,7 +7,7 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, limit, played, stages, steady, streams, timing};
+use crate::{functions, limit, played, ports, stages, steady, streams, timing};
 use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
@@ -286,6 +286,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         steady::notes(points),
         limit::own_queue_notes(points),
         limit::capture_notes(points),
+        ports::asked_notes(points),
     ];
     for note in notes.into_iter().flatten() {
         let _ = writeln!(out, "{}", one_line_indented(&note));
@@ -383,9 +384,13 @@ pub fn summary_text(point: &PointSummary) -> String {
         let _ = writeln!(out, "  {}", imbalance_note(point));
     }
     out.extend(limit::line(&[point]).map(|line| format!("  {line}\n")));
-    for note in
-        [steady::notes(&[point]), limit::own_queue_notes(&[point]), limit::capture_notes(&[point])].concat()
-    {
+    let notes = [
+        steady::notes(&[point]),
+        limit::own_queue_notes(&[point]),
+        limit::capture_notes(&[point]),
+        ports::asked_notes(&[point]),
+    ];
+    for note in notes.concat() {
         let _ = writeln!(out, "  {}", one_line_indented(&note));
     }
     match &point.latency_ns {

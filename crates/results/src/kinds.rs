@@ -24,6 +24,17 @@ pub struct KindCost {
     pub unnamed_cycles: u64,
 }
 
+/// The cycles of one hart by kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HartKinds {
+    /// Its number.
+    pub hart: u32,
+    /// All its cycles, asleep or not.
+    pub cycles: u64,
+    /// The kinds that have cycles, in the order of the rules; shares are of this hart's cycles. They sum to `cycles`, exactly.
+    pub kinds: Vec<KindCost>,
+}
+
 /// A machine's cycles by kind, and its NICs' interrupts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindFigures {
@@ -44,6 +55,9 @@ pub struct KindFigures {
     pub frames_per_interrupt: Option<f64>,
     /// Interrupts a simulated second.
     pub interrupts_per_second: f64,
+    /// The same of each hart that was timed, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub harts: Vec<HartKinds>,
 }
 
 impl KindFigures {

@@ -45,7 +45,7 @@ pub use comparison::{
 };
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
-pub use kinds::{KindCost, KindFigures};
+pub use kinds::{HartKinds, KindCost, KindFigures};
 pub use latency::{BatchSummary, Confidence, LatencyConfidence, LatencySummary};
 pub use memory_part::MemoryPart;
 pub use network::{
@@ -58,7 +58,7 @@ pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};
 pub use search::{SearchCost, SearchSummary, SizeSummary, TrialSummary};
-pub use stages::{StageSummaries, StageSummary};
+pub use stages::{QueueStage, QueueStages, StageSummaries, StageSummary};
 pub use steady::{Steady, SteadyCriterion, SteadyPhase};
 pub use streams::{FlowSummary, ReplayStats, StreamSummary, Throughput};
 pub use timing::{CoreFigures, Figure as TimingFigure, Group as TimingGroup, TimingFigures};

@@ -12,7 +12,7 @@ use crate::number::{known, or_nan, unknown};
 use crate::played::PlayedFigures;
 use crate::ports::PortFigures;
 use crate::run::SummaryError;
-use crate::stages::StageSummaries;
+use crate::stages::{QueueStages, StageSummaries};
 use crate::steady::Steady;
 use crate::streams::StreamSummary;
 use crate::timing::{CoreFigures, TimingFigures};
@@ -138,6 +138,9 @@ pub struct PointSummary {
     /// that of `latency_ns` if all frames' stages are known (`stats.json` has how many are not).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_stages_ns: Option<StageSummaries>,
+    /// The same by receive queue and core, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency_stages_by_queue: Vec<QueueStages>,
     /// The figures of each stream of the traffic, if it has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamSummary>,

@@ -28,6 +28,9 @@ pub struct PortFigures {
     /// Its pairs of a receive and a transmit queue. An 82540EM has one.
     #[serde(default)]
     pub queues: Vec<QueueFigures>,
+    /// What its software asks for that the model of its card has not, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked_in_vain: Vec<String>,
 }
 
 impl PortFigures {

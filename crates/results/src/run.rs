@@ -260,6 +260,11 @@ mod tests {
                 ("wire".into(), stage(1)),
                 ("core".into(), stage(2)),
             ])),
+            latency_stages_by_queue: vec![QueueStages {
+                queue: 3,
+                stages_ns: vec![QueueStage { name: "core".into(), mean: 1.5, max: 9.0 }],
+                ..QueueStages::default()
+            }],
             streams: vec![stream()],
             simulated_seconds: 1e-5,
             instructions: 1000,
@@ -294,11 +299,13 @@ mod tests {
                 }],
                 cycles: 20,
                 frames_per_interrupt: Some(2.0),
+                harts: vec![HartKinds { hart: 1, cycles: 10, kinds: Vec::new() }],
                 ..KindFigures::default()
             }),
             ports: vec![PortFigures {
                 groups: vec![FigureGroup { title: "Registers".into(), figures: vec![counted("GPRC")] }],
                 queues: vec![QueueFigures { queue: 0, figures: vec![counted("rx_fetches")] }],
+                asked_in_vain: vec!["MRQC = 0x3 asks for pools".into()],
             }],
             exit_status: Some(0),
             iperf: Some(iperf),

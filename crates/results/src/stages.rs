@@ -20,6 +20,32 @@ pub struct StageSummary {
     pub max: f64,
 }
 
+/// A stage of the frames by one queue, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueStage {
+    /// Its name.
+    pub name: String,
+    /// The mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// The stages of the frames that came in by one queue and were sent by one core.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueStages {
+    /// The port that they were received by.
+    pub port: u32,
+    /// Its receive queue.
+    pub queue: u32,
+    /// The hart that rang the doorbell of their transmission; `null` where the card does not know.
+    pub hart: Option<u32>,
+    /// How many frames.
+    pub frames: u64,
+    /// Each stage, in the order of a frame's way.
+    pub stages_ns: Vec<QueueStage>,
+}
+
 /// Name and figures of each stage, in the order in which a frame passes them. In JSON a map, whose names other tools may sort.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageSummaries(pub Vec<(String, StageSummary)>);

@@ -7,6 +7,7 @@ mod attachments;
 mod bad_input;
 mod books;
 mod browser;
+mod by_core;
 mod captures;
 mod checkpoints;
 mod disk;

@@ -67,6 +67,7 @@ fn servers_on_cores_of_their_own_have_their_requests_by_their_own_queues() {
     let machine = "--preset fast --set platform.harts=2 --set nic.model=82576 --set platform.interrupts=aia --duration 5ms";
     for load in [
         "redis --set redis.cores=2 --set redis.clients=8",
+        "web --set web.cores=2 --set web.file=100",
         "netperf --set netperf.cores=2 --set netperf.streams=4 --set netperf.test=TCP_RR",
         "netperf --set netperf.cores=2 --set netperf.streams=2 --set netperf.test=UDP_RR",
         "iperf --set iperf.cores=2 --set iperf.streams=4",

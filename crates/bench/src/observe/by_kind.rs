@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use doorbell_machine::{BlockCost, Cost, Domain, Profile};
-use doorbell_results::{FunctionCost, KindCost, KindFigures, PointSummary, PortFigures};
+use doorbell_results::{FunctionCost, HartKinds, KindCost, KindFigures, PointSummary, PortFigures};
 use doorbell_symbols::Place;
 
 use super::functions::{Places, below, mode};
@@ -74,9 +74,30 @@ impl KindTable {
     }
 
     /// The figures of the summary.
-    pub(crate) fn figures(&self, delivered: &Delivered<'_>) -> KindFigures {
+    pub(crate) fn figures(&self, harts: &[KindTable], delivered: &Delivered<'_>) -> KindFigures {
+        let counted = |name: &str| -> u64 { delivered.ports.iter().map(|port| port.value(name)).sum() };
+        let (received, interrupts) = (counted("GPRC"), counted("interrupts"));
+        let of_hart = |(hart, table): (u32, &KindTable)| HartKinds {
+            hart,
+            cycles: table.cycles(),
+            kinds: table.costs(delivered),
+        };
+        KindFigures {
+            kinds: self.costs(delivered),
+            cycles: self.cycles(),
+            delivered_bytes: delivered.bytes,
+            frames_received: received,
+            frames_sent: counted("GPTC"),
+            interrupts,
+            frames_per_interrupt: ratio(received, interrupts as f64),
+            interrupts_per_second: ratio(interrupts, delivered.seconds).unwrap_or_default(),
+            harts: if harts.len() > 1 { (0..).zip(harts).map(of_hart).collect() } else { Vec::new() },
+        }
+    }
+
+    /// The kinds that have cycles.
+    fn costs(&self, delivered: &Delivered<'_>) -> Vec<KindCost> {
         let all = self.cycles();
-        let ratio = |amount: u64, over: f64| (over > 0.0).then(|| amount as f64 / over);
         let cost = |sum: &KindSum| KindCost {
             kind: sum.name.clone(),
             meaning: sum.meaning.clone(),
@@ -87,19 +108,12 @@ impl KindTable {
             misses_per_kb: ratio(sum.cost.llc_misses, delivered.bytes as f64 / KB),
             unnamed_cycles: sum.unnamed_cycles,
         };
-        let counted = |name: &str| -> u64 { delivered.ports.iter().map(|port| port.value(name)).sum() };
-        let (received, interrupts) = (counted("GPRC"), counted("interrupts"));
-        KindFigures {
-            kinds: self.0.iter().filter(|sum| sum.cost != Cost::default()).map(cost).collect(),
-            cycles: all,
-            delivered_bytes: delivered.bytes,
-            frames_received: received,
-            frames_sent: counted("GPTC"),
-            interrupts,
-            frames_per_interrupt: ratio(received, interrupts as f64),
-            interrupts_per_second: ratio(interrupts, delivered.seconds).unwrap_or_default(),
-        }
+        self.0.iter().filter(|sum| sum.cost != Cost::default()).map(cost).collect()
     }
+}
+
+fn ratio(amount: u64, over: f64) -> Option<f64> {
+    (over > 0.0).then(|| amount as f64 / over)
 }
 
 /// A row a kind.
@@ -117,22 +131,44 @@ pub(crate) fn kinds_csv(figures: &KindFigures) -> String {
     out
 }
 
-/// A row a function and kind.
-pub(super) fn functions_csv(rows: &[(String, FunctionCost)]) -> String {
-    let mut out =
-        "kind,program,object,function,cycles,share,instructions,l1i_misses,l1d_misses,l2_misses,llc_misses\n"
-            .to_owned();
-    for (kind, row) in rows {
-        let names = [kind, &row.program, &row.object, &row.function].map(|name| csv_field(name));
-        let FunctionCost {
-            cycles, share, instructions, l1i_misses, l1d_misses, l2_misses, llc_misses, ..
-        } = row;
-        out += &format!(
-            "{},{cycles},{share:.8},{instructions},{l1i_misses},{l1d_misses},{l2_misses},{llc_misses}\n",
-            names.join(",")
-        );
+/// A row a hart and kind.
+pub(crate) fn harts_csv(figures: &KindFigures) -> String {
+    let mut out = "hart,kind,cycles,share,instructions,ipc,llc_misses,unnamed_cycles\n".to_owned();
+    for of in &figures.harts {
+        for KindCost { kind, cycles, share, instructions, llc_misses, unnamed_cycles, .. } in &of.kinds {
+            let ipc = *instructions as f64 / (*cycles).max(1) as f64;
+            out += &format!(
+                "{},{},{cycles},{share:.6},{instructions},{ipc:.4},{llc_misses},{unnamed_cycles}\n",
+                of.hart,
+                csv_field(kind)
+            );
+        }
     }
     out
+}
+
+const FUNCTION_COLUMNS: &str =
+    "kind,program,object,function,cycles,share,instructions,l1i_misses,l1d_misses,l2_misses,llc_misses\n";
+
+/// A row a function and kind.
+pub(super) fn functions_csv(rows: &[(String, FunctionCost)]) -> String {
+    let rows = rows.iter().map(|(kind, row)| function_row(kind, row));
+    std::iter::once(FUNCTION_COLUMNS.to_owned()).chain(rows).collect()
+}
+
+/// A row a hart, function and kind.
+pub(super) fn functions_of_harts_csv(rows: &[(u32, String, FunctionCost)]) -> String {
+    let rows = rows.iter().map(|(hart, kind, row)| format!("{hart},{}", function_row(kind, row)));
+    std::iter::once(format!("hart,{FUNCTION_COLUMNS}")).chain(rows).collect()
+}
+
+fn function_row(kind: &str, row: &FunctionCost) -> String {
+    let names = [kind, &row.program, &row.object, &row.function].map(csv_field);
+    let FunctionCost { cycles, share, instructions, l1i_misses, l1d_misses, l2_misses, llc_misses, .. } = row;
+    format!(
+        "{},{cycles},{share:.8},{instructions},{l1i_misses},{l1d_misses},{l2_misses},{llc_misses}\n",
+        names.join(",")
+    )
 }
 
 /// Finds blocks' kinds.

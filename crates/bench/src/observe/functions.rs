@@ -10,7 +10,7 @@ use doorbell_results::FunctionCost;
 use doorbell_sim::PhysAddr;
 use doorbell_symbols::{Mode, Place};
 
-use super::by_kind::{KindTable, Kinds, functions_csv};
+use super::by_kind::{KindTable, Kinds, functions_csv, functions_of_harts_csv};
 use super::kinds::KindRules;
 use super::names::Names;
 
@@ -24,9 +24,17 @@ pub struct FunctionTable {
     pub functions: Vec<FunctionCost>,
     /// All cycles by kind.
     pub kinds: KindTable,
+    /// Each hart's.
+    pub kinds_of_harts: Vec<KindTable>,
     by_kind: Vec<(String, FunctionCost)>,
+    by_hart: Vec<(u32, String, FunctionCost)>,
     stacks: BTreeMap<String, u64>,
 }
+
+/// A function's program, object and name.
+type FunctionName = (String, String, String);
+/// Costs of functions by kind.
+type Rows = BTreeMap<FunctionName, BTreeMap<usize, Cost>>;
 
 /// The places of what was executed, each looked up once.
 pub(super) struct Places<'a> {
@@ -60,49 +68,62 @@ impl FunctionTable {
             Domain::Kernel => "kernel",
             Domain::User(space) => &programs[&space],
         };
-        let mut rows: BTreeMap<(String, String, String), BTreeMap<usize, Cost>> = BTreeMap::new();
+        let (mut rows, mut rows_of_harts) = (Rows::new(), vec![Rows::new(); profile.harts.len()]);
         let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
         let (mut kinds, mut finder) = (KindTable::new(rules), Kinds::new(rules, profile));
+        let mut kinds_of_harts = vec![KindTable::new(rules); profile.harts.len()];
+        let mut add = |hart: usize, names: FunctionName, kind: (usize, bool), cost: &Cost| {
+            for (kinds, rows) in
+                [(&mut kinds, &mut rows), (&mut kinds_of_harts[hart], &mut rows_of_harts[hart])]
+            {
+                kinds.add(kind, cost);
+                rows.entry(names.clone()).or_default().entry(kind.0).or_default().add(cost);
+            }
+        };
         for block in &profile.blocks {
             let domain = profile.nodes[block.node as usize].domain;
             let program = program(domain);
             let place = places.get(domain, [block.pc, block.fetch.0]).clone();
             let kind = finder.of(block, (&place, program), &mut places);
-            kinds.add(kind, &block.cost);
             let stack = stack(profile, block, program, &place, &mut places);
             *stacks.entry(stack).or_default() += block.cost.cycles;
-            let row = rows.entry((program.to_owned(), place.object, place.function)).or_default();
-            row.entry(kind.0).or_default().add(&block.cost);
+            add(block.hart as usize, (program.to_owned(), place.object, place.function), kind, &block.cost);
         }
-        if profile.idle_cycles > 0 {
-            let cost = Cost { cycles: profile.idle_cycles, ..Cost::default() };
-            let kind = rules.idle();
-            kinds.add((kind, false), &cost);
-            let names = ("idle".into(), "idle".into(), "[idle]".into());
-            rows.insert(names, BTreeMap::from([(kind, cost)]));
-            stacks.insert("idle".into(), profile.idle_cycles);
+        for (hart, idle) in
+            profile.harts.iter().map(|hart| hart.idle).enumerate().filter(|(_, idle)| *idle > 0)
+        {
+            let cost = Cost { cycles: idle, ..Cost::default() };
+            add(hart, ("idle".into(), "idle".into(), "[idle]".into()), (rules.idle(), false), &cost);
+            *stacks.entry("idle".into()).or_default() += idle;
         }
-        assert_eq!(kinds.cycles(), profile.watched_cycles, "each cycle is of one kind");
+        assert_eq!(kinds.cycles(), profile.watched_cycles(), "each cycle is of one kind");
+        for (of, hart) in kinds_of_harts.iter().zip(&profile.harts) {
+            assert_eq!(of.cycles(), hart.watched, "and each hart's");
+        }
         let mut functions = Vec::new();
-        let mut by_kind = Vec::new();
-        for (names, costs) in rows {
+        for (names, costs) in &rows {
             let mut sum = Cost::default();
-            for (kind, cost) in costs {
-                sum.add(&cost);
-                let row = function_cost(&names, &cost, profile.watched_cycles);
-                by_kind.push((kinds.name(kind).to_owned(), row));
-            }
-            functions.push(function_cost(&names, &sum, profile.watched_cycles));
+            costs.values().for_each(|cost| sum.add(cost));
+            functions.push(function_cost(names, &sum, profile.watched_cycles()));
         }
         // Stable: of equals the first in the alphabet stays the first.
         functions.sort_by_key(|function| std::cmp::Reverse(function.cycles));
-        by_kind.sort_by_key(|(_, function)| std::cmp::Reverse(function.cycles));
-        FunctionTable { functions, kinds, by_kind, stacks }
+        let by_kind = sorted_by_kind(rows, &kinds, profile.watched_cycles());
+        let by_hart = (0..).zip(rows_of_harts).zip(&profile.harts).flat_map(|((hart, rows), cycles)| {
+            let rows = sorted_by_kind(rows, &kinds, cycles.watched);
+            rows.into_iter().map(move |(kind, row)| (hart, kind, row))
+        });
+        FunctionTable { functions, by_kind, by_hart: by_hart.collect(), kinds, kinds_of_harts, stacks }
     }
 
     /// Every function by kind, as CSV.
     pub fn functions_csv(&self) -> String {
         functions_csv(&self.by_kind)
+    }
+
+    /// The same of each hart, where there are several.
+    pub fn functions_of_harts_csv(&self) -> Option<String> {
+        (self.kinds_of_harts.len() > 1).then(|| functions_of_harts_csv(&self.by_hart))
     }
 
     /// Folded stacks, as tools for flame graphs read them: frames from the program to the function, then cycles.
@@ -112,11 +133,20 @@ impl FunctionTable {
     }
 }
 
-fn function_cost(
-    (program, object, function): &(String, String, String),
-    cost: &Cost,
-    all_cycles: u64,
-) -> FunctionCost {
+/// Every function's costs by kind, the most expensive first.
+fn sorted_by_kind(rows: Rows, kinds: &KindTable, all_cycles: u64) -> Vec<(String, FunctionCost)> {
+    let each = |(names, costs): (FunctionName, BTreeMap<usize, Cost>)| {
+        let row = |(kind, cost): (usize, Cost)| {
+            (kinds.name(kind).to_owned(), function_cost(&names, &cost, all_cycles))
+        };
+        costs.into_iter().map(row).collect::<Vec<_>>()
+    };
+    let mut all: Vec<_> = rows.into_iter().flat_map(each).collect();
+    all.sort_by_key(|(_, function)| std::cmp::Reverse(function.cycles));
+    all
+}
+
+fn function_cost((program, object, function): &FunctionName, cost: &Cost, all_cycles: u64) -> FunctionCost {
     FunctionCost {
         program: program.clone(),
         object: object.clone(),

@@ -26,7 +26,7 @@ use doorbell_symbols::{Mode, Peek, Symbols};
 use crate::error::RunError;
 
 pub(crate) use by_kind::Delivered;
-use by_kind::kinds_csv;
+use by_kind::{harts_csv, kinds_csv};
 pub use functions::FunctionTable;
 use functions::TABLE_ROWS;
 pub use kinds::KindRules;
@@ -135,6 +135,7 @@ impl Observed {
     fn take_up(&mut self, table: FunctionTable) {
         self.files.push(("functions.folded", table.folded()));
         self.files.push(("functions.csv", table.functions_csv()));
+        self.files.extend(table.functions_of_harts_csv().map(|csv| ("functions-by-hart.csv", csv)));
         self.functions = Some(table);
     }
 
@@ -144,8 +145,12 @@ impl Observed {
         delivered: &Delivered<'_>,
     ) -> (Option<Vec<FunctionCost>>, Option<KindFigures>) {
         let Some(table) = &self.functions else { return (None, None) };
-        let (functions, kinds) = (table.functions.iter().take(TABLE_ROWS), table.kinds.figures(delivered));
+        let (functions, kinds) =
+            (table.functions.iter().take(TABLE_ROWS), table.kinds.figures(&table.kinds_of_harts, delivered));
         self.files.push(("kinds.csv", kinds_csv(&kinds)));
+        if !kinds.harts.is_empty() {
+            self.files.push(("kinds-by-hart.csv", harts_csv(&kinds)));
+        }
         (Some(functions.cloned().collect()), Some(kinds))
     }
 }

@@ -41,9 +41,11 @@ impl Cost {
     }
 }
 
-/// A block of instructions, in one way of being called.
+/// A block of instructions, in one way of being called, as one hart executed it.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockCost {
+    /// Its hart.
+    pub hart: u32,
     /// Its function's place in the tree of calls.
     pub node: u32,
     /// Virtual address of its first instruction.
@@ -61,13 +63,30 @@ pub struct Profile {
     pub nodes: Vec<CallNode>,
     /// Every block executed, in the order of the first time.
     pub blocks: Vec<BlockCost>,
-    /// Cycles in which harts waited in WFI.
-    pub idle_cycles: u64,
-    /// All cycles of the harts from the first look at each to the last; blocks and idle cycles sum to it.
-    pub watched_cycles: u64,
+    /// The cycles of each hart.
+    pub harts: Vec<HartCycles>,
+}
+
+/// What a hart's cycles were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HartCycles {
+    /// Those in which it waited in WFI.
+    pub idle: u64,
+    /// All of them, from the first look at it to the last; its blocks and its idle cycles sum to it.
+    pub watched: u64,
 }
 
 impl Profile {
+    /// All harts' idle cycles.
+    pub fn idle_cycles(&self) -> u64 {
+        self.harts.iter().map(|hart| hart.idle).sum()
+    }
+
+    /// All harts' cycles.
+    pub fn watched_cycles(&self) -> u64 {
+        self.harts.iter().map(|hart| hart.watched).sum()
+    }
+
     /// Where programs executed blocks, as virtual and physical addresses.
     pub fn code_of_programs(&self) -> impl Iterator<Item = (u64, PhysAddr)> {
         let of_program =
@@ -86,10 +105,10 @@ impl Profile {
 pub(crate) struct Profiler {
     calls: Calls,
     blocks: Vec<BlockCost>,
-    index: HashMap<(u32, u64), u32>,
+    index: HashMap<(u32, u64, u32), u32>,
     /// The number of the block found last at each place, plus one.
     recent: Box<[u32; RECENT]>,
-    idle_cycles: u64,
+    harts: Vec<HartCycles>,
     threads: Vec<Option<Thread>>,
 }
 
@@ -100,13 +119,13 @@ impl Profiler {
             blocks: Vec::new(),
             index: HashMap::new(),
             recent: vec![0; RECENT].into_boxed_slice().try_into().expect("it was made as long"),
-            idle_cycles: 0,
+            harts: vec![HartCycles::default(); harts],
             threads: vec![None; harts],
         }
     }
 
-    pub(crate) fn idle(&mut self, cycles: u64) {
-        self.idle_cycles += cycles;
+    pub(crate) fn idle(&mut self, hart: usize, cycles: u64) {
+        self.harts[hart].idle += cycles;
     }
 
     /// Ops of one block were executed in this address space, with this `tp`.
@@ -115,7 +134,7 @@ impl Profiler {
         let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return };
         let mut thread = self.calls.thread(self.threads[hart], Domain::of(first, space), tp);
         let node = self.calls.node(thread, first);
-        self.entry(node, first).cost.add(cost);
+        self.entry(node, first, hart as u32).cost.add(cost);
         if last.class.is_branch() {
             self.calls.ended(&mut thread, last);
         }
@@ -123,27 +142,31 @@ impl Profiler {
     }
 
     #[inline]
-    fn entry(&mut self, node: u32, first: &Op) -> &mut BlockCost {
-        let place = (first.fetch.0 >> 1 ^ u64::from(node).wrapping_mul(0x9e37_79b1)) as usize % RECENT;
+    fn entry(&mut self, node: u32, first: &Op, hart: u32) -> &mut BlockCost {
+        let whose = u64::from(node).wrapping_mul(0x9e37_79b1) ^ u64::from(hart).wrapping_mul(0x85eb_ca6b);
+        let place = (first.fetch.0 >> 1 ^ whose) as usize % RECENT;
         let known = self.recent[place] as usize;
         if let Some(block) = self.blocks.get(known.wrapping_sub(1))
             && block.node == node
             && block.fetch == first.fetch
+            && block.hart == hart
         {
             return &mut self.blocks[known - 1];
         }
         let blocks = &mut self.blocks;
-        let number = *self.index.entry((node, first.fetch.0)).or_insert_with(|| {
-            blocks.push(BlockCost { node, pc: first.pc, fetch: first.fetch, cost: Cost::default() });
+        let number = *self.index.entry((node, first.fetch.0, hart)).or_insert_with(|| {
+            blocks.push(BlockCost { hart, node, pc: first.pc, fetch: first.fetch, cost: Cost::default() });
             blocks.len() as u32 - 1
         });
         self.recent[place] = number + 1;
         &mut self.blocks[number as usize]
     }
 
-    pub(crate) fn finish(self, watched_cycles: u64) -> Profile {
-        let Profiler { calls, blocks, idle_cycles, .. } = self;
-        Profile { nodes: calls.nodes, blocks, idle_cycles, watched_cycles }
+    /// The profile, of harts that were watched for so many cycles each.
+    pub(crate) fn finish(self, watched: impl Iterator<Item = u64>) -> Profile {
+        let Profiler { calls, blocks, mut harts, .. } = self;
+        harts.iter_mut().zip(watched).for_each(|(hart, watched)| hart.watched = watched);
+        Profile { nodes: calls.nodes, blocks, harts }
     }
 }
 

@@ -163,9 +163,9 @@ impl Watch {
     }
 
     fn finish(self) -> Watched {
-        let cycles = self.harts.iter().map(|looked| looked.cycle - looked.from).sum();
+        let watched = self.harts.iter().map(|looked| looked.cycle - looked.from);
         Watched {
-            profile: self.profiler.map(|profiler| profiler.finish(cycles)),
+            profile: self.profiler.map(|profiler| profiler.finish(watched)),
             pipeline: self.pipeline.ops,
             activity: self.activity,
         }
@@ -176,7 +176,7 @@ impl Watch {
         let from = self.harts[id].cycle;
         self.harts[id].cycle = from.max(cycle);
         if let Some(profiler) = &mut self.profiler {
-            profiler.idle(self.harts[id].cycle - from);
+            profiler.idle(id, self.harts[id].cycle - from);
         }
         if let Some(activity) = self.activity.get_mut(id) {
             add_idle(activity, from, cycle);

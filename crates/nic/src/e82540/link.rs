@@ -3,17 +3,14 @@
 //! CTRL.RFCE says so, and a filling FIFO sends XOFF and XON if CTRL.TFCE does.
 //! While the cable is out there is nobody to negotiate with and the link stays down.
 
-use doorbell_sim::{Frame, Ps, log};
+use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::e82540::bits::{cause, ctrl, fcrtl, rctl, status, tctl};
 use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts};
+use crate::parts::pause;
 use crate::parts::timer::{Timer, Wake};
-
-const OPCODE_PAUSE: u16 = 0x0001;
-/// A pause's unit: the time of 512 bits.
-const PAUSE_QUANTUM_BITS: u64 = 512;
 
 /// What happens to the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,17 +140,8 @@ impl Nic {
 
     /// Whether a frame is a MAC control frame for this station, and its opcode and first parameter.
     pub(crate) fn control_frame(&self, bytes: &[u8]) -> Option<(u16, u16)> {
-        let [type_high, type_low, op_high, op_low, time_high, time_low] =
-            *bytes.get(12..18)?.first_chunk()?;
-        let fct = self.regs.get(Reg::Fct);
-        if fct == 0 || u32::from(u16::from_be_bytes([type_high, type_low])) != fct {
-            return None;
-        }
-        let low = self.regs.get(Reg::Fcal).to_le_bytes();
-        let high = self.regs.get(Reg::Fcah).to_le_bytes();
-        let ours = [low[0], low[1], low[2], low[3], high[0], high[1]];
-        let to_us = bytes[..6] == ours || bytes[..6] == self.station_address();
-        to_us.then(|| (u16::from_be_bytes([op_high, op_low]), u16::from_be_bytes([time_high, time_low])))
+        let own = pause::address(self.regs.get(Reg::Fcal), self.regs.get(Reg::Fcah));
+        pause::control_frame(bytes, self.regs.get(Reg::Fct), [own, self.station_address()])
     }
 
     /// A MAC control frame has arrived. True if the host gets to see it (RCTL.PMCF, RCTL.DPF; §8.7.4).
@@ -163,13 +151,13 @@ impl Nic {
         (opcode, time): (u16, u16),
         ports: &mut impl NicPorts,
     ) -> bool {
-        if opcode != OPCODE_PAUSE {
+        if opcode != pause::OPCODE {
             self.regs.count(Reg::Fcruc);
             return self.regs.has(Reg::Rctl, rctl::PMCF);
         }
         self.regs.count(if time == 0 { Reg::Xonrxc } else { Reg::Xoffrxc });
         if self.regs.has(Reg::Ctrl, ctrl::RFCE) {
-            let span = self.link_rate.time_for_bits(u64::from(time) * PAUSE_QUANTUM_BITS);
+            let span = pause::span(time, self.link_rate);
             log!(now, Nic, Debug, "{}: PAUSE received for {span}", self.name);
             if time == 0 {
                 self.link.pause.cancel();
@@ -221,20 +209,13 @@ impl Nic {
     }
 
     fn send_pause(&mut self, now: Ps, time: u16, ports: &mut impl NicPorts) {
-        let mut bytes = vec![0u8; Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES];
-        bytes[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
-        bytes[6..12].copy_from_slice(&self.station_address());
-        bytes[12..14].copy_from_slice(&(self.regs.get(Reg::Fct) as u16).to_be_bytes());
-        bytes[14..16].copy_from_slice(&OPCODE_PAUSE.to_be_bytes());
-        bytes[16..18].copy_from_slice(&time.to_be_bytes());
-        self.tx_queue_pause(Frame::new(bytes));
+        let frame = pause::frame(self.station_address(), self.regs.get(Reg::Fct) as u16, time);
+        self.tx_queue_pause(frame);
         self.tx_advance(now, ports);
     }
 
     /// The first station address.
     pub(crate) fn station_address(&self) -> [u8; 6] {
-        let low = self.regs.at(Reg::Ral, 0).to_le_bytes();
-        let high = self.regs.at(Reg::Rah, 0).to_le_bytes();
-        [low[0], low[1], low[2], low[3], high[0], high[1]]
+        pause::address(self.regs.at(Reg::Ral, 0), self.regs.at(Reg::Rah, 0))
     }
 }

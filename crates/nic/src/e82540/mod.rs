@@ -117,7 +117,7 @@ impl Nic {
     pub fn new(config: NicConfig, link_rate: BitsPerSec, index: usize) -> Result<Nic, ConfigError> {
         config.validate()?;
         let mut nic = Nic {
-            eeprom: Eeprom::new(config.mac_of(index), &IDENTITY),
+            eeprom: Eeprom::new(config.mac_of(index), &IDENTITY, config.pause_frames),
             name: format!("nic{index}"),
             config,
             link_rate,

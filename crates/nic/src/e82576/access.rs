@@ -49,10 +49,7 @@ impl<P: IgbPorts> Windows<P> for Igb {
         let info = reg.info();
         let masked = value & info.mask;
         match reg {
-            Reg::Ctrl | Reg::CtrlDup => {
-                self.tell_missing(now, reg, value);
-                self.write_ctrl(now, value, ports);
-            }
+            Reg::Ctrl | Reg::CtrlDup => self.write_ctrl(now, value, ports),
             Reg::CtrlExt => self.write_ctrl_ext(masked, value),
             Reg::Eec => self.nvm.write_eec(value),
             Reg::Eerd => self.write_eerd(now, value),
@@ -89,6 +86,9 @@ entrances!(Igb, IgbPorts);
 
 impl Igb {
     fn write_interrupts(&mut self, now: Ps, reg: Reg, masked: u32, ports: &mut impl IgbPorts) {
+        if reg == Reg::Eicr {
+            self.acknowledge_extended(masked);
+        }
         let held = |of: Reg| self.regs.get(of);
         let (to, value) = match reg {
             Reg::Ics => return self.set_cause(now, masked, ports),
@@ -113,7 +113,10 @@ impl Igb {
                 self.rx_advance(now, ports);
                 self.tx_advance(now, ports);
             }
-            Reg::Tctl => self.tx_advance(now, ports),
+            Reg::Tctl => {
+                self.software_xoff(now, ports);
+                self.tx_advance(now, ports);
+            }
             Reg::Tdt => {
                 self.tx.queues[index].doorbells.rung(now, self.regs.at(Reg::Tdt, index));
                 self.tx.queues[index].rung_by = self.writer;
@@ -121,7 +124,7 @@ impl Igb {
             }
             Reg::Eitr => self.update_irq(now, ports),
             Reg::Rssrk => self.rx.hash.forget(),
-            _ => self.tell_missing(now, reg, self.regs.at(reg, index)),
+            _ => self.tell_missing(now, reg, index),
         }
     }
 

@@ -10,6 +10,8 @@ pub mod ctrl {
     pub const FRCSPD: u32 = 1 << 11;
     pub const FRCDPLX: u32 = 1 << 12;
     pub const RST: u32 = 1 << 26;
+    pub const RFCE: u32 = 1 << 27;
+    pub const TFCE: u32 = 1 << 28;
     pub const VME: u32 = 1 << 30;
     pub const PHY_RST: u32 = 1 << 31;
 }
@@ -18,6 +20,7 @@ pub mod ctrl {
 pub mod status {
     pub const FD: u32 = 1 << 0;
     pub const LU: u32 = 1 << 1;
+    pub const TXOFF: u32 = 1 << 4;
     /// SPEED (7:6): 0 is 10 Mb/s, 1 is 100, 2 is 1000.
     pub const SPEED_SHIFT: u32 = 6;
     /// ASDV (9:8): the speed detected, coded alike.
@@ -94,6 +97,13 @@ pub mod ivar {
     pub const VECTOR: u32 = 0x1f;
 }
 
+/// FCRTL, §8.5.
+pub mod fcrtl {
+    /// In bytes.
+    pub const RTL: u32 = 0xfff0;
+    pub const XONE: u32 = 1 << 31;
+}
+
 /// RCTL, §8.10.
 pub mod rctl {
     pub const EN: u32 = 1 << 1;
@@ -108,6 +118,8 @@ pub mod rctl {
     pub const VFE: u32 = 1 << 18;
     pub const CFIEN: u32 = 1 << 19;
     pub const CFI: u32 = 1 << 20;
+    pub const DPF: u32 = 1 << 22;
+    pub const PMCF: u32 = 1 << 23;
     pub const SECRC: u32 = 1 << 26;
 }
 
@@ -115,6 +127,7 @@ pub mod rctl {
 pub mod tctl {
     pub const EN: u32 = 1 << 1;
     pub const PSP: u32 = 1 << 3;
+    pub const SWXOFF: u32 = 1 << 22;
 }
 
 /// RXDCTL and TXDCTL, §8.10 and §8.12.

@@ -53,7 +53,9 @@ impl Igb {
         let mut action = LinkAction::Keep;
         match operation {
             _ if address != phy::ADDRESS => done |= mdic::ERROR,
-            mdic::READ => done = done & !0xffff | u32::from(self.phy.read(register)),
+            mdic::READ => {
+                done = done & !0xffff | u32::from(self.phy.read(register, self.config.pause_frames))
+            }
             mdic::WRITE => action = self.phy.write(register, value as u16),
             _ => done |= mdic::ERROR,
         }

@@ -63,12 +63,12 @@ impl Igb {
         self.regs.count_bytes(Reg::Hgorcl, Reg::Hgorch, bytes_with_fcs);
     }
 
-    /// A frame leaves. Runts are in the totals only.
-    pub(super) fn count_sent(&mut self, frame: &Frame) {
+    /// A frame leaves. PAUSE frames and runts are in the totals only.
+    pub(super) fn count_sent(&mut self, frame: &Frame, pause: bool) {
         let bytes = frame.len_with_fcs();
         self.regs.count(Reg::Tpt);
         self.regs.count_bytes(Reg::Totl, Reg::Toth, bytes);
-        if bytes < Frame::MIN_BYTES_WITH_FCS {
+        if pause || bytes < Frame::MIN_BYTES_WITH_FCS {
             return;
         }
         self.regs.count(SENT_BY_SIZE[size_class(bytes)]);

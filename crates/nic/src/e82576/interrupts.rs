@@ -1,7 +1,8 @@
 //! Interrupts (§7.3, §8.8). Causes are bits of ICR; IVAR also makes those of queues, and IVAR_MISC all others, bits of EICR, one a vector.
 //!
 //! With GPIE.MULTIPLE_MSIX each vector is an interrupt of its own: when a bit of EICR is enabled by EIMS a message is sent, EITR's
-//! interval after the vector's last one at the soonest; then EIAC clears the cause and EIAM, with GPIE.EIAME, the enable. Without it there is one
+//! interval after the vector's last one at the soonest; then EIAC clears the cause and EIAM, with GPIE.EIAME, the enable. Without GPIE.EIAME the bits of
+//! EIMS that EIAM names are cleared when EICR is read or written, and set when EICS is. Without GPIE.MULTIPLE_MSIX there is one
 //! interrupt: the line is high while ICR & IMS is not zero, and where software has enabled MSI or MSI-X each rise is a message of
 //! vector 0; EITR[0] holds the rise back. `nic.interrupt_delay`, which no register knows, holds back both.
 //!
@@ -152,8 +153,14 @@ impl Igb {
         self.raise(now, bits, bits, 0, ports);
     }
 
-    /// Software raises extended causes.
+    /// Software raises extended causes, and enables those that EIAM names.
     pub(super) fn write_eics(&mut self, now: Ps, bits: u32, ports: &mut impl IgbPorts) {
+        if self.masks_by_access() {
+            let enabled = bits & self.regs.get(Reg::Eiam) & self.extended_causes();
+            let before = self.asserting();
+            self.regs.set(Reg::Eims, self.regs.get(Reg::Eims) | enabled);
+            self.masks_changed(now, before, ports);
+        }
         self.raise(now, 0, 0, bits, ports);
     }
 
@@ -207,9 +214,22 @@ impl Igb {
         }
     }
 
+    /// Whether EIAM acts where software reads and writes EICR and EICS, and not where messages are sent.
+    fn masks_by_access(&self) -> bool {
+        !self.regs.has(Reg::Gpie, gpie::EIAME)
+    }
+
+    /// Software has read or written these bits of EICR: that masks those that EIAM names.
+    pub(super) fn acknowledge_extended(&mut self, bits: u32) {
+        if self.masks_by_access() {
+            self.regs.set(Reg::Eims, self.regs.get(Reg::Eims) & !(bits & self.regs.get(Reg::Eiam)));
+        }
+    }
+
     /// EICR as software reads it, which clears it where there is one interrupt for all.
     pub(super) fn read_eicr(&mut self, now: Ps, ports: &mut impl IgbPorts) -> u32 {
         let causes = self.regs.get(Reg::Eicr);
+        self.acknowledge_extended(!0);
         if !self.several_vectors() {
             self.regs.set(Reg::Eicr, 0);
             self.update_irq(now, ports);

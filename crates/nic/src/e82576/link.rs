@@ -1,6 +1,6 @@
 //! The link: up or down as the PHY and CTRL.SLU say, speed and duplex as told (§8.2), and loopback (RCTL.LBM and the PHY's). Speed is what
 //! software is told, no more: frames go at the link's configured rate. While the cable is out there is nobody to negotiate with
-//! and the link stays down. The partner advertises no PAUSE.
+//! and the link stays down. What PAUSE does is in [`pause`](super::pause).
 
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,10 @@ pub(crate) struct LinkStatus {
     timer: Timer,
     /// STATUS.LU, to notice its change.
     up: bool,
+    /// The partner's pause; armed while transmission is paused.
+    pub pause: Timer,
+    /// XOFF is sent and not taken back.
+    pub xoff_sent: bool,
     /// There is nobody to negotiate with.
     unplugged: bool,
 }
@@ -34,6 +38,8 @@ impl LinkStatus {
     /// A device reset; the PHY goes on, and with it autonegotiation.
     pub fn reset(&mut self) {
         self.up = false;
+        self.pause.cancel();
+        self.xoff_sent = false;
     }
 }
 
@@ -48,8 +54,9 @@ impl Igb {
         let speed = if ctrl & ctrl::FRCSPD != 0 { ctrl >> ctrl::SPEED_SHIFT & 3 } else { mode.speed.into() };
         let full = if ctrl & ctrl::FRCDPLX != 0 { ctrl & ctrl::FD != 0 } else { mode.full_duplex };
         let duplex = if full { status::FD } else { 0 };
+        let paused = if self.link.pause.is_armed() { status::TXOFF } else { 0 };
         let detected = u32::from(mode.speed) << status::ASDV_SHIFT;
-        duplex | speed << status::SPEED_SHIFT | detected | up | master
+        duplex | speed << status::SPEED_SHIFT | detected | up | paused | master
     }
 
     pub(super) fn link_up(&self) -> bool {
@@ -61,9 +68,10 @@ impl Igb {
         self.phy.loopback() || self.regs.has(Reg::Rctl, rctl::LBM)
     }
 
-    /// Whether frames may leave now.
+    /// Whether frames but those of PAUSE may leave now.
     pub(super) fn may_send(&self) -> bool {
-        self.regs.has(Reg::Tctl, tctl::EN) && (self.loops_back() || self.link.up)
+        self.regs.has(Reg::Tctl, tctl::EN)
+            && (self.loops_back() || self.link.up && !self.link.pause.is_armed())
     }
 
     /// CTRL is written. RST wins over everything else.

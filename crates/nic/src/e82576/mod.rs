@@ -9,8 +9,8 @@
 //!
 //! Modelled: all registers of the table in [`regs`]; NVM and PHY; legacy and advanced descriptors, context descriptors with checksum offload and
 //! TCP and UDP segmentation; header split and replication; RSS; EtherType, SYN and 5-tuple filters; head write-back; MSI-X with a
-//! vector a cause, moderation and automatic clearing and masking; MSI and the interrupt line; loopback; statistics. Not
-//! modelled: PAUSE, virtual functions and pools, time stamps, SCTP's checksum on transmission, IPsec, MACsec, wake-up, management.
+//! vector a cause, moderation and automatic clearing and masking; MSI and the interrupt line; PAUSE; loopback; statistics. Not
+//! modelled: virtual functions and pools, time stamps, SCTP's checksum on transmission, IPsec, MACsec, wake-up, management.
 //!
 //! The clock is the caller's: every entry takes `now`, and what the device wants to do later it asks for through
 //! [`IgbPorts::wake`].
@@ -26,6 +26,7 @@ mod interrupts;
 mod link;
 mod missing;
 mod nvm;
+mod pause;
 mod phy;
 mod queues;
 pub mod regs;
@@ -82,6 +83,8 @@ pub enum Event {
     Mdio,
     /// The queue's used descriptors have waited long enough for their write-back.
     WriteBack(Queue),
+    /// The partner's pause is over.
+    PauseOver,
 }
 
 /// Everything that this NIC meets.
@@ -163,7 +166,7 @@ impl Igb {
     pub fn new(config: NicConfig, link_rate: BitsPerSec, index: usize) -> Result<Igb, ConfigError> {
         config.validate()?;
         let mut nic = Igb {
-            nvm: nvm::Nvm::new(config.mac_of(index)),
+            nvm: nvm::Nvm::new(config.mac_of(index), config.pause_frames),
             name: format!("nic{index}"),
             config,
             link_rate,
@@ -272,6 +275,7 @@ impl Igb {
             Event::Link => self.link_woken(now, ports),
             Event::Vector(vector) => self.vector_woken(now, vector, ports),
             Event::Mdio => self.mdio_woken(now, ports),
+            Event::PauseOver => self.pause_woken(now, ports),
             // One of a queue that there is not comes from a damaged checkpoint.
             Event::WriteBack(queue) if queue.index() >= QUEUES => {}
             Event::WriteBack(queue) => self.write_back_woken(now, queue, ports),

@@ -21,8 +21,8 @@ pub(crate) struct Nvm {
 }
 
 impl Nvm {
-    /// A part as the factory would program it for a card with this address.
-    pub fn new(mac: MacAddress) -> Nvm {
+    /// A part as the factory would program it for a card with this address, which asks drivers to use PAUSE or not.
+    pub fn new(mac: MacAddress, pause: bool) -> Nvm {
         let mut words = vec![0xffffu16; WORDS];
         eeprom::put_station(&mut words, mac);
         for (at, word) in [
@@ -34,7 +34,7 @@ impl Nvm {
             (0x0c, IDENTITY.subsystem_vendor),
             (0x0d, IDENTITY.device),
             (0x0e, IDENTITY.vendor),
-            (0x0f, 0x0000), // initialisation control 2
+            (0x0f, eeprom::control_2(pause)),
             (0x16, 0x0018), // MSI-X: 25 vectors
             (0x24, 0x0000), // initialisation control 3: no wake-up
             (0x37, 0xffff), // no alternate address
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_first_words_add_up_to_the_checksum_and_hold_the_address() {
-        let nvm = Nvm::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]));
+        let nvm = Nvm::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), false);
         let words: Vec<u16> = (0..64).map(|address| nvm.word(address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
         assert_eq!((&words[..3], words[0x0d]), (&[0x5452, 0x1200, 0x5634][..], 0x10c9));
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn eec_grants_what_is_asked_for_and_says_how_large_the_part_is() {
-        let mut nvm = Nvm::new(MacAddress([2, 0, 0, 0, 0, 1]));
+        let mut nvm = Nvm::new(MacAddress([2, 0, 0, 0, 0, 1]), false);
         assert_eq!(nvm.read_eec() & 0xffff, 4 << 11 | 0x300);
         nvm.write_eec(0x40);
         assert_eq!(nvm.read_eec() & 0xc0, 0xc0);

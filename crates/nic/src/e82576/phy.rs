@@ -76,8 +76,8 @@ impl IgpPhy {
         self.page >> 5 != 0 && register >= reg::FIRST_PAGED
     }
 
-    /// A register as software reads it.
-    pub fn read(&mut self, register: u32) -> u16 {
+    /// A register as software reads it. `pause` says whether the partner advertises PAUSE.
+    pub fn read(&mut self, register: u32, pause: bool) -> u16 {
         match register {
             reg::PAGE => self.page,
             _ if self.is_paged(register) => GAIN,
@@ -89,7 +89,7 @@ impl IgpPhy {
                 let duplex = if mode.full_duplex { port_status::FULL_DUPLEX } else { 0 };
                 (u16::from(mode.speed) + 1) << port_status::SPEED_SHIFT | duplex | port_status::LINK
             }
-            _ => self.phy.read(register, false),
+            _ => self.phy.read(register, pause),
         }
     }
 
@@ -111,12 +111,15 @@ mod tests {
     #[test]
     fn identity_port_status_and_pages_are_what_drivers_expect() {
         let mut phy = IgpPhy::new();
-        assert_eq!((phy.read(2), phy.read(3) & 0xfff0, phy.read(17)), (0x02a8, 0x0390, 0));
+        assert_eq!(
+            (phy.read(2, false), phy.read(3, false) & 0xfff0, phy.read(17, false)),
+            (0x02a8, 0x0390, 0)
+        );
         phy.set_link(true);
-        assert_eq!(phy.read(17), 0xc600);
+        assert_eq!(phy.read(17, false), 0xc600);
         assert_eq!(phy.write(31, 0x11b1), LinkAction::Keep);
-        assert_eq!((phy.read(17) >> 9 & 0x7f, phy.read(2)), (7, 0x02a8));
+        assert_eq!((phy.read(17, false) >> 9 & 0x7f, phy.read(2, false)), (7, 0x02a8));
         phy.write(31, 0x11);
-        assert_eq!((phy.read(17), phy.read(31)), (0xc600, 0x11));
+        assert_eq!((phy.read(17, false), phy.read(31, false)), (0xc600, 0x11));
     }
 }

@@ -18,7 +18,7 @@ use super::nvm::Nvm;
 use super::phy::IgpPhy;
 use super::queues::QueuesOn;
 use super::rx::{Completed, Rx, RxFrame, RxQueue};
-use super::tx::{CONTEXTS, Context, Done, Packet, Tx, TxQueue};
+use super::tx::{CONTEXTS, Context, Done, PAUSES_KEPT, Packet, Tx, TxQueue};
 use super::{Igb, QUEUES, Queue, QueueStats};
 use crate::parts::drops::ArrivalState;
 use crate::parts::engine::Engine;
@@ -29,7 +29,7 @@ use crate::parts::timer::Timer;
 use crate::stats::NicStats;
 
 /// The version of [`IgbState`].
-pub const IGB_STATE_VERSION: u32 = 2;
+pub const IGB_STATE_VERSION: u32 = 3;
 
 /// The longest frame in the smallest buffers, and a header apart.
 const FRAME_PIECES_MAX: usize = (1 << 16) / 256 + 1;
@@ -76,6 +76,7 @@ struct TransmitState {
     engine: Engine,
     fifo: VecDeque<Frame>,
     leaving: VecDeque<(Ps, u64)>,
+    pauses: VecDeque<Frame>,
     wire_free: Ps,
     wire: Timer,
     looped: VecDeque<(Ps, Frame)>,
@@ -258,6 +259,7 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         engine: tx.engine.clone(),
         fifo: tx.fifo.iter().map(|(frame, _)| frame.clone()).collect(),
         leaving,
+        pauses: tx.pauses.clone(),
         wire_free,
         wire,
         looped,
@@ -273,7 +275,8 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         return Err("the transmit descriptors and the data reads in flight do not agree");
     }
     let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
-    if usize::from(state.turn) >= QUEUES || !state.fifo.iter().all(small) {
+    let pauses = state.pauses.len() <= PAUSES_KEPT && state.pauses.iter().all(small);
+    if usize::from(state.turn) >= QUEUES || !state.fifo.iter().all(small) || !pauses {
         return Err("the transmit packet buffer is impossible");
     }
     let outlet = Outlet::load((state.leaving, state.wire_free, state.wire, state.looped), LATEST);
@@ -295,6 +298,6 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
     tx.turn = state.turn.into();
     tx.engine = state.engine;
     tx.fifo = state.fifo.into_iter().map(|frame| (frame, TxStamps::default())).collect();
-    tx.outlet = outlet;
+    (tx.outlet, tx.pauses) = (outlet, state.pauses);
     Ok(tx)
 }

@@ -70,6 +70,11 @@ pub(crate) fn station(words: &[u16]) -> [u8; 6] {
     mac
 }
 
+/// Initialisation control 2, at word 0x0f: what drivers do by default about PAUSE (bits 13:12), nothing or both ways.
+pub(crate) fn control_2(pause: bool) -> u16 {
+    if pause { 0x3000 } else { 0 }
+}
+
 /// Makes these words add up to what drivers want, by the last of them.
 pub(crate) fn seal(words: &mut [u16]) {
     if let Some((last, before)) = words.split_last_mut() {
@@ -78,8 +83,8 @@ pub(crate) fn seal(words: &mut [u16]) {
 }
 
 impl Eeprom {
-    /// A part as the factory would program it for a card of this identity with this address.
-    pub fn new(mac: MacAddress, identity: &PciIdentity) -> Eeprom {
+    /// A part as the factory would program it for a card of this identity with this address, which asks drivers to use PAUSE or not.
+    pub fn new(mac: MacAddress, identity: &PciIdentity, pause: bool) -> Eeprom {
         let mut words = vec![0xffffu16; WORDS];
         put_station(&mut words, mac);
         words[0x03] = 0x0000; // compatibility: nothing special
@@ -90,7 +95,7 @@ impl Eeprom {
         words[0x0c] = identity.subsystem_vendor;
         words[0x0d] = identity.device;
         words[0x0e] = identity.vendor;
-        words[0x0f] = 0x0000; // initialisation control 2
+        words[0x0f] = control_2(pause);
         words[0x24] = 0x0000; // initialisation control 3: no wake-up
         seal(&mut words);
         Eeprom { words, pins: 0, data_out: true, write_enabled: false, phase: Phase::Idle }
@@ -245,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_words_add_up_to_the_checksum_and_hold_the_address() {
-        let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &crate::IDENTITY);
+        let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &crate::IDENTITY, false);
         let words: Vec<u16> = (0..64).map(|address| read(&mut part, address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
         assert_eq!(&words[..3], &[0x5452, 0x1200, 0x5634]);
@@ -254,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_pins_reach_the_part_only_when_granted() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::IDENTITY);
+        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::IDENTITY, false);
         part.write_eecd(CS | SK | DI);
         assert_eq!(part.read_eecd() & (CS | SK | DI | GNT), 0);
         part.write_eecd(REQ);
@@ -263,7 +268,7 @@ mod tests {
 
     #[test]
     fn consecutive_words_come_out_one_after_the_other() {
-        let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]), &crate::IDENTITY);
+        let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]), &crate::IDENTITY, false);
         part.write_eecd(REQ | CS);
         shift_out(&mut part, 0b110_000000, 9);
         assert_eq!([shift_in(&mut part), shift_in(&mut part), shift_in(&mut part)], [0x0402, 0x0806, 0x0c0a]);
@@ -271,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_word_is_written_only_after_write_enable() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::IDENTITY);
+        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::IDENTITY, false);
         let mut command = |bits: u32, count: u32| {
             part.write_eecd(REQ | CS);
             shift_out(&mut part, bits, count);

@@ -15,6 +15,7 @@ pub(crate) mod headers;
 pub(crate) mod jobs;
 pub(crate) mod offload;
 pub(crate) mod outlet;
+pub(crate) mod pause;
 pub(crate) mod phy;
 pub(crate) mod queues;
 pub(crate) mod registers;

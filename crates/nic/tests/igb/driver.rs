@@ -17,6 +17,7 @@ pub const IMS: u64 = 0x00d0;
 pub const RCTL: u64 = 0x0100;
 pub const TCTL: u64 = 0x0400;
 pub const GPIE: u64 = 0x1514;
+pub const EICS: u64 = 0x1520;
 pub const EIMS: u64 = 0x1524;
 pub const EIAC: u64 = 0x152c;
 pub const EIAM: u64 = 0x1530;

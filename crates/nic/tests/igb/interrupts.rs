@@ -62,7 +62,7 @@ fn a_vector_comes_not_before_its_interval_is_over() {
     // Another vector is not held up.
     arrive_at(&mut bench, 1);
     bench.world.raised.clear();
-    bench.write(0x1520, 1 << 4);
+    bench.write(EICS, 1 << 4);
     assert_eq!(vectors(&mut bench), [4]);
 }
 
@@ -75,4 +75,39 @@ fn without_vectors_of_their_own_all_causes_share_the_line() {
     assert_eq!(vectors(&mut bench), [0], "where software has enabled messages, it is one");
     assert_eq!(bench.read(ICR) & (1 << 31 | 1 << 7), 1 << 31 | 1 << 7);
     assert!(!bench.world.irq);
+}
+
+#[test]
+fn without_messages_reading_and_writing_eicr_masks_what_eiam_names_and_eics_enables_it() {
+    let mut bench = IgbBench::running(2);
+    // Queue 1's frames are cause 5, and the only ones.
+    bench.write(IVAR + 4, 0x85);
+    bench.write(EIAM, 0x0000_0031);
+    bench.write(EIMS, 0x0000_00ff);
+    arrive_at(&mut bench, 1);
+    assert_eq!(bench.read(EICR), 1 << 5);
+    assert_eq!((bench.read(EICR), bench.read(EIMS)), (0, 0xce), "all that EIAM names");
+    bench.write(EICS, 0x0000_0013);
+    assert_eq!(bench.read(EIMS), 0xdf, "of what is set, what EIAM names");
+    bench.write(EICR, 0x0000_0013);
+    assert_eq!(bench.read(EIMS), 0xce, "of what is written, the same");
+    // With EIAME that is left to messages, which there are none of.
+    bench.write(GPIE, 1 << 30);
+    bench.write(EICS, 0x31);
+    assert_eq!((bench.read(EICR), bench.read(EIMS)), (0x31, 0xce));
+}
+
+#[test]
+fn vectors_without_eiame_are_masked_when_software_clears_their_causes() {
+    let mut bench = with_vectors();
+    bench.write(GPIE, 1 << 31 | 1 << 4 | 1);
+    bench.write(EIAC, 0);
+    arrive_at(&mut bench, 1);
+    assert_eq!((vectors(&mut bench), bench.read(EIMS)), (vec![3], 0x1f), "a message masks nothing");
+    bench.write(EICR, 8);
+    assert_eq!(bench.read(EIMS), 0x17);
+    arrive_at(&mut bench, 1);
+    assert!(vectors(&mut bench).is_empty());
+    bench.write(EICS, 8);
+    assert_eq!((vectors(&mut bench), bench.read(EIMS)), (vec![3], 0x1f), "which enables it, too");
 }

@@ -59,6 +59,7 @@ impl Igb {
             self.fetch(now, Queue::receive(queue), ports);
         }
         self.rx_note_wait(now);
+        self.watch_fifo_level(now, ports);
     }
 
     /// Descriptors have come that software has given: the buffers are the device's.

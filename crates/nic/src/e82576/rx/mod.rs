@@ -194,6 +194,12 @@ impl Igb {
         if !self.is_well_formed(&frame) {
             return self.log_drop(now, bytes, "its length or its FCS is wrong");
         }
+        if let Some(control) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
+            && !self.take_control_frame(now, control, ports)
+        {
+            self.stats.rx_control += 1;
+            return;
+        }
         let status = match self.filter().verdict(&frame.bytes) {
             Verdict::Address => {
                 self.stats.rx_drop_address += 1;
@@ -282,6 +288,7 @@ impl Igb {
         self.queue_stats[queue].rx_frames += 1;
         self.rx.fifo.push(frame);
         self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo.used());
+        self.watch_fifo_level(now, ports);
         self.rx_advance(now, ports);
     }
 

@@ -12,7 +12,7 @@ mod wire;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::TxStamps;
+use doorbell_sim::{Frame, TxStamps};
 use serde::{Deserialize, Serialize};
 
 use super::QUEUES;
@@ -24,6 +24,7 @@ use crate::parts::outlet::Outlet;
 use crate::parts::ring::{DescriptorRing, Used};
 pub(super) use descriptor::Context;
 pub(super) use packet::Packet;
+pub(super) use wire::PAUSES_KEPT;
 
 /// Contexts that a queue holds.
 pub(super) const CONTEXTS: usize = 2;
@@ -79,6 +80,8 @@ pub(super) struct Tx {
     /// Asks for buffers.
     pub engine: Engine,
     pub fifo: Fifo<Outgoing>,
+    /// PAUSE frames go first and take no room.
+    pub pauses: VecDeque<Frame>,
     pub outlet: Outlet,
 }
 
@@ -91,6 +94,7 @@ impl Tx {
             reserved: 0,
             engine: Engine::default(),
             fifo: Fifo::default(),
+            pauses: VecDeque::new(),
             outlet: Outlet::default(),
         }
     }

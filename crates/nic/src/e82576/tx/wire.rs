@@ -1,25 +1,51 @@
 //! From the transmit packet buffer to the wire, or back through the loopback. The link is serial and times the frames itself, so
 //! several are handed to it ahead of time, which saves an event a frame; each keeps its room in the packet buffer until it has
-//! left.
+//! left. While software honours PAUSE (CTRL.RFCE) only one is handed over, so that a pause takes hold between two frames.
 
-use doorbell_sim::{Ps, log};
+use doorbell_sim::{Frame, Ps, log};
 
+use crate::e82576::bits::ctrl;
+use crate::e82576::regs::Reg;
 use crate::e82576::{Event, Igb, IgbPorts};
 use crate::parts::fifo::Stored;
 use crate::parts::timer::Wake;
 
+/// PAUSE frames that wait at most.
+pub(in crate::e82576) const PAUSES_KEPT: usize = 4;
+
 impl Igb {
     /// Sends what may go now.
     pub(super) fn tx_send(&mut self, now: Ps, ports: &mut impl IgbPorts) {
-        let ahead = usize::from(self.config.wire_frames_ahead);
-        while !self.tx.fifo.is_empty() && self.may_send() {
+        let honours = self.regs.has(Reg::Ctrl, ctrl::RFCE);
+        let ahead = if honours { 1 } else { usize::from(self.config.wire_frames_ahead) };
+        loop {
+            let pause = !self.tx.pauses.is_empty() && self.link_up();
+            if !pause && (self.tx.fifo.is_empty() || !self.may_send()) {
+                return;
+            }
             self.tx.outlet.release(now);
             if let Some(at) = self.tx.outlet.is_full(ahead) {
                 // Half of them will have left by then.
                 return self.wake_for_wire(at, ports);
             }
-            let taken = self.send_frame(now, ports);
+            let taken = if pause { self.send_pause_frame(now, ports) } else { self.send_frame(now, ports) };
             self.tx.outlet.keeps(taken);
+        }
+    }
+
+    fn send_pause_frame(&mut self, now: Ps, ports: &mut impl IgbPorts) -> u64 {
+        if let Some(frame) = self.tx.pauses.pop_front() {
+            self.stats.tx_pause_frames += 1;
+            self.count_sent(&frame, true);
+            self.tx.outlet.sent(ports.send(now, frame));
+        }
+        0
+    }
+
+    /// A PAUSE frame goes before all others. Without a link few are kept.
+    pub(in crate::e82576) fn tx_queue_pause(&mut self, frame: Frame) {
+        if self.tx.pauses.len() < PAUSES_KEPT {
+            self.tx.pauses.push_back(frame);
         }
     }
 
@@ -27,7 +53,7 @@ impl Igb {
         let Some(outgoing) = self.tx.fifo.pop() else { return 0 };
         let taken = outgoing.room();
         let (frame, mut stamps) = outgoing;
-        self.count_sent(&frame);
+        self.count_sent(&frame, false);
         log!(now, Nic, Debug, "{}: frame of {} bytes sent", self.name, frame.len_with_fcs());
         if self.loops_back() {
             self.stats.tx_looped_back += 1;

@@ -1,0 +1,42 @@
+//! MAC control frames and PAUSE among them, as IEEE 802.3's annexes 31A and 31B have them.
+
+use doorbell_sim::{BitsPerSec, Frame, Ps};
+
+/// The opcode of PAUSE.
+pub const OPCODE: u16 = 0x0001;
+/// A pause's unit: the time of 512 bits.
+const QUANTUM_BITS: u64 = 512;
+/// Where PAUSE frames go.
+const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
+
+/// The opcode and the first parameter of a MAC control frame of this type for one of these addresses. There is none of type zero.
+pub fn control_frame(bytes: &[u8], of_type: u32, addresses: [[u8; 6]; 2]) -> Option<(u16, u16)> {
+    let [type_high, type_low, op_high, op_low, time_high, time_low] = *bytes.get(12..18)?.first_chunk()?;
+    if of_type == 0 || u32::from(u16::from_be_bytes([type_high, type_low])) != of_type {
+        return None;
+    }
+    let to_us = addresses.iter().any(|address| bytes[..6] == *address);
+    to_us.then(|| (u16::from_be_bytes([op_high, op_low]), u16::from_be_bytes([time_high, time_low])))
+}
+
+/// How long a partner's frame asks to be silent.
+pub fn span(time: u16, rate: BitsPerSec) -> Ps {
+    rate.time_for_bits(u64::from(time) * QUANTUM_BITS)
+}
+
+/// A PAUSE frame of this type from this station: XOFF, or with a time of zero XON.
+pub fn frame(station: [u8; 6], of_type: u16, time: u16) -> Frame {
+    let mut bytes = vec![0u8; Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES];
+    bytes[..6].copy_from_slice(&DESTINATION);
+    bytes[6..12].copy_from_slice(&station);
+    bytes[12..14].copy_from_slice(&of_type.to_be_bytes());
+    bytes[14..16].copy_from_slice(&OPCODE.to_be_bytes());
+    bytes[16..18].copy_from_slice(&time.to_be_bytes());
+    Frame::new(bytes)
+}
+
+/// An address as a pair of registers has it, its first byte lowest.
+pub fn address(low: u32, high: u32) -> [u8; 6] {
+    let ([a, b, c, d], [e, f, ..]) = (low.to_le_bytes(), high.to_le_bytes());
+    [a, b, c, d, e, f]
+}
