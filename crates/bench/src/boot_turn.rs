@@ -41,6 +41,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::control::Stage;
 
     #[test]
     fn only_one_at_a_time_has_the_turn_and_who_waits_can_be_interrupted() {
@@ -49,8 +50,13 @@ mod tests {
         let interrupted = AtomicBool::new(true);
         let mut said = Vec::new();
         let mut say = |line: &str| said.push(line.to_owned());
-        let mut control =
-            Control { interrupted: &interrupted, say: &mut say, progress: &mut |_, _| {}, m5: None };
+        let mut control = Control {
+            interrupted: &interrupted,
+            say: &mut say,
+            progress: &mut |_| {},
+            stage: Stage::default(),
+            m5: None,
+        };
         let first = BootTurn::wait(&path, &mut control).unwrap();
         assert!(matches!(BootTurn::wait(&path, &mut control), Err(RunError::Interrupted)));
         drop(first);

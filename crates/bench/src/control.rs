@@ -18,14 +18,37 @@ pub(crate) const SLICE_TIME: Ps = Ps::from_ms(20);
 /// The same for a network, most of whose nodes run side by side.
 const NETWORK_SLICE_TIME: Ps = Ps::from_ms(5);
 
+/// What is under way, and how far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// What is being done, in a word or two.
+    pub stage: &'static str,
+    /// Which share of it is done, if that is known.
+    pub share: Option<f64>,
+    /// How many instructions have been executed since the machine's reset.
+    pub instructions: u64,
+    /// The simulated time.
+    pub now: Ps,
+}
+
+/// A part of the work: booting, warming up, measuring.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stage {
+    name: &'static str,
+    /// From where to where, if the end is known: in picoseconds, or in instructions of what is played.
+    span: Option<(u64, u64)>,
+}
+
 /// How a long piece of work reports and is interrupted.
 pub struct Control<'a> {
     /// Set when the user wants to stop.
     pub interrupted: &'a AtomicBool,
     /// Told in a few words what is going on.
     pub say: &'a mut dyn FnMut(&str),
-    /// Told how far the machine is: instructions and simulated time.
-    pub progress: &'a mut dyn FnMut(u64, Ps),
+    /// Told how far the work is.
+    pub progress: &'a mut dyn FnMut(&Progress),
+    /// What is under way.
+    pub stage: Stage,
     /// Does what the guest asks by m5ops; without it they are ignored.
     pub m5: Option<&'a mut M5Ops>,
 }
@@ -33,6 +56,31 @@ pub struct Control<'a> {
 impl Control<'_> {
     pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Something else begins, which takes so long if that is known.
+    pub(crate) fn begin(&mut self, name: &'static str, now: Ps, length: Option<Ps>) {
+        let span = length.map(|length| (now.0, now.saturating_add(length).0));
+        self.stage = Stage { name, span };
+    }
+
+    /// The same of what is played, counted in instructions.
+    pub(crate) fn begin_played(&mut self, name: &'static str, from: u64, to: u64) {
+        self.stage = Stage { name, span: (to < u64::MAX).then_some((from, to)) };
+    }
+
+    /// Tells how far a machine is.
+    pub(crate) fn show(&mut self, instructions: u64, now: Ps) {
+        self.show_at(now.0, instructions, now);
+    }
+
+    /// The same; `at` is where the work is in the stage's own measure.
+    pub(crate) fn show_at(&mut self, at: u64, instructions: u64, now: Ps) {
+        let Stage { name: stage, span } = self.stage;
+        let done =
+            |(from, to): (u64, u64)| at.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
+        let share = span.map(|span| done(span).min(1.0));
+        (self.progress)(&Progress { stage, share, instructions, now });
     }
 }
 
@@ -60,7 +108,7 @@ pub(crate) fn run_watched_until(
         let time = machine.now().saturating_add(SLICE_TIME).min(limits.time);
         let outcome = machine.run(&Limits { instructions: slice, time, ..limits.clone() });
         control.check()?;
-        (control.progress)(machine.instructions(), machine.now());
+        control.show(machine.instructions(), machine.now());
         match outcome {
             Outcome::Instructions if slice < limits.instructions => {}
             Outcome::Time if time < limits.time => {}
@@ -92,7 +140,7 @@ pub(crate) fn run_network_watched(
         let slice = network.now().saturating_add(NETWORK_SLICE_TIME).min(time);
         let outcome = network.run(&Limits { on_marker, on_m5op: false, ..Limits::until(slice) });
         control.check()?;
-        (control.progress)(network.instructions(), network.now());
+        control.show(network.instructions(), network.now());
         let goes_on = match outcome {
             NetworkOutcome::Time => slice < time,
             // Time passes for those that sleep, too: up to the limit, if there is one, and not to a slice's end.
@@ -115,9 +163,38 @@ mod tests {
 
     fn watched<R>(call: impl FnOnce(&mut Control) -> R) -> R {
         let interrupted = AtomicBool::new(false);
-        let control =
-            Control { interrupted: &interrupted, say: &mut |_| {}, progress: &mut |_, _| {}, m5: None };
+        let control = Control {
+            interrupted: &interrupted,
+            say: &mut |_| {},
+            progress: &mut |_| {},
+            stage: Stage::default(),
+            m5: None,
+        };
         call(&mut { control })
+    }
+
+    #[test]
+    fn how_much_of_a_stage_is_done_is_told_where_its_end_is_known() {
+        let (interrupted, mut told) = (AtomicBool::new(false), Vec::new());
+        let mut progress = |at: &Progress| told.push((at.stage, at.share));
+        let mut control = Control {
+            interrupted: &interrupted,
+            say: &mut |_| {},
+            progress: &mut progress,
+            stage: Stage::default(),
+            m5: None,
+        };
+        control.begin("booting", Ps::ZERO, None);
+        control.show(5, Ps(50));
+        control.begin("measuring", Ps(100), Some(Ps(100)));
+        control.show(6, Ps(150));
+        control.show(7, Ps(300));
+        control.begin_played("measuring", 10, 20);
+        control.show_at(15, 15, Ps(1));
+        assert_eq!(
+            told,
+            [("booting", None), ("measuring", Some(0.5)), ("measuring", Some(1.0)), ("measuring", Some(0.5))]
+        );
     }
 
     #[test]

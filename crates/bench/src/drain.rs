@@ -68,6 +68,7 @@ impl<S: System> Run<'_, '_, S> {
     /// since `run.drain` was too short.
     pub fn drain(&mut self) -> Result<bool, RunError> {
         let longest = self.params.drain;
+        self.control.begin("draining", self.system.now(), None);
         let pause = self.loads.iter().map(|load| load.pause).max().unwrap_or_default();
         let mut drain = Drain::begin(self.system, longest, pause);
         while let Some(time) = drain.next(self.system) {

@@ -213,13 +213,18 @@ pub fn run_driven(
     until(&mut network, times.begin, control)?;
     network.node_mut(0).set_mode(Mode::Warming);
     let timed = network.node(0).timing().is_some();
+    control.begin("warming up", network.now(), Some(times.detail - network.now()));
     let warmup = phase(&mut network, (timed, config.run.warmup), times.detail, control)?;
     network.node_mut(0).set_mode(Mode::Detailed);
     let settle = match timed {
-        true => phase(&mut network, (false, config.run.settle), times.measure, control)?,
+        true => {
+            control.begin("settling", network.now(), Some(times.measure - network.now()));
+            phase(&mut network, (false, config.run.settle), times.measure, control)?
+        }
         false => None,
     };
     let open = OpenInterval::begin(&mut network, observe, trace.as_ref());
+    control.begin("measuring", network.now(), Some(times.end - network.now()));
     until(&mut network, times.end, control)?;
     let mut interval = open.end(&mut network, trace.as_ref());
     let driven = result(&mut network, times.give_up + PATIENCE, control)?;

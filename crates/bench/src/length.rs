@@ -21,6 +21,14 @@ pub enum Length {
 }
 
 impl Length {
+    /// How long it is, if that is said.
+    pub(crate) fn given(self) -> Option<Ps> {
+        match self {
+            Length::Auto => None,
+            Length::For(time) => Some(time),
+        }
+    }
+
     /// What it is at most.
     pub fn at_most(self, limit: Ps) -> Ps {
         match self {

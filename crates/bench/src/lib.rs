@@ -70,7 +70,7 @@ pub use cache::{Cached, CachedKind};
 pub use changes::changes;
 pub use compute::ComputeConfig;
 pub use config::{RunConfig, RunParams};
-pub use control::Control;
+pub use control::{Control, Progress, Stage};
 pub use disks::{machine_with, open_disks};
 pub use doorbell_results::{
     Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,

@@ -171,6 +171,7 @@ impl NodesPlan {
     }
 
     fn run_until_ready(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
+        control.begin("booting", Ps::ZERO, None);
         let patience = self.plan.boot_timeout;
         let mut ready = vec![false; self.images.len()];
         while ready.contains(&false) {

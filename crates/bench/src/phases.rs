@@ -116,6 +116,7 @@ impl<S: System> Run<'_, '_, S> {
     /// answers.
     pub fn preload(&mut self) -> Result<(), RunError> {
         let Some(first) = self.loads.iter().find(|load| load.preload.is_some()) else { return Ok(()) };
+        self.control.begin("storing keys", self.system.now(), None);
         (self.control.say)(&format!("storing {} keys", first.traffic.memcached.keys));
         self.system.begin_window();
         self.start(Load::storing)?;
@@ -159,17 +160,22 @@ impl<S: System> Run<'_, '_, S> {
     /// Goes on until caches and then queues are steady, or for as long as it is said.
     fn settle(&mut self, settle: Length) -> Result<Steady, RunError> {
         let (params, timed) = (self.params, self.system.is_timed());
-        let warmup = self.phase(timed, (params.warmup, params.warmup_limit))?;
+        let warmup = self.phase(("warming up", timed), (params.warmup, params.warmup_limit))?;
         if !timed {
             return Ok(Steady { warmup, settle: None });
         }
         self.system.set_mode(Mode::Detailed);
-        let settle = self.phase(false, (settle, params.settle_limit))?;
+        let settle = self.phase(("settling", false), (settle, params.settle_limit))?;
         Ok(Steady { warmup, settle })
     }
 
     /// A phase in which caches are to become steady, or queues.
-    fn phase(&mut self, caches: bool, length: (Length, Ps)) -> Result<Option<SteadyPhase>, RunError> {
+    fn phase(
+        &mut self,
+        (name, caches): (&'static str, bool),
+        length: (Length, Ps),
+    ) -> Result<Option<SteadyPhase>, RunError> {
+        self.control.begin(name, self.system.now(), length.0.given());
         let pace = match (self.loads, self.system.generators().as_slice()) {
             ([], []) => Pace::Programs,
             ([], _) => Pace::Silent,

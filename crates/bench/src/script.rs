@@ -280,6 +280,7 @@ impl Run<'_, '_> {
         let (begun, before) = (self.machine.now(), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
         let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
+        self.control.begin("measuring", begun, script.duration);
         let mut begin = Look::begin(self.machine);
         while self.ended.is_none() {
             begin.take(self.machine, self.machine.now());
@@ -378,7 +379,7 @@ impl Run<'_, '_> {
             let outcome = self.machine.run(&limits);
             self.show();
             self.control.check()?;
-            (self.control.progress)(self.machine.instructions(), self.machine.now());
+            self.control.show(self.machine.instructions(), self.machine.now());
             match outcome {
                 Outcome::Instructions => {}
                 Outcome::Time if slice < time => {}

@@ -130,6 +130,7 @@ impl Plan for MachinePlan {
     fn boot(&self, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
         let guest = read_guest(&self.image, self.bootargs.clone())?;
         (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
+        control.begin("booting", Ps::ZERO, None);
         let mut machine = machine_for_boot(&self.config, &self.disks)?;
         machine.load(&guest)?;
         drop(guest);

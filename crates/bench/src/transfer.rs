@@ -130,6 +130,7 @@ impl Test<'_, '_> {
         self.network.node_mut(0).set_mode(Mode::Detailed);
         let open = OpenInterval::begin(self.network, self.observe, self.trace);
         self.load.start.begin(self.network);
+        self.control.begin("measuring", self.network.now(), None);
         self.run_to_the_end()?;
         let powered_off = || NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]);
         let said = read(&self.network.node(1).console.text());
@@ -145,6 +146,7 @@ impl Test<'_, '_> {
         // A functional run would be cut within blocks.
         let parts = if timed && self.load.in_parts { (PARTS / samples).max(1) } else { 1 };
         self.begin_phase(MEASURED);
+        self.control.begin("measuring", begun, Some(Ps(length.0.saturating_mul(samples))));
         for sample in 0..samples {
             let (from, before) = (self.network.now(), self.moved());
             for part in 1..=parts {
@@ -174,6 +176,8 @@ impl Test<'_, '_> {
         length: (Length, Ps),
     ) -> Result<Option<SteadyPhase>, RunError> {
         self.begin_phase(name);
+        let said = if caches { "warming up" } else { "settling" };
+        self.control.begin(said, self.network.now(), length.0.given());
         let network = &*self.network;
         let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.seen());
         watch.until_steady(length, |time| {

@@ -238,6 +238,8 @@ impl Run<'_, '_, Machine> {
     ) -> Result<(Window, Option<Watched>), RunError> {
         let steady = self.approach()?;
         let open = self.open_window(watch, trace)?;
+        let length = config.run.frames.is_none().then_some(config.run.duration);
+        self.control.begin("measuring", open.begun, length);
         let mut series = timing::MemorySeries::default();
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,

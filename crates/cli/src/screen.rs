@@ -1,12 +1,11 @@
 //! What is told on standard error while work goes on: lines, and a progress line on a terminal.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use doorbell_bench::{Control, M5Ops};
-use doorbell_sim::Ps;
+use doorbell_bench::{Control, M5Ops, Progress, Stage};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::out::tell;
@@ -15,18 +14,54 @@ use crate::out::tell;
 pub struct Screen {
     quiet: bool,
     bar: Option<ProgressBar>,
+    begun: Mutex<Option<Begun>>,
 }
+
+/// A stage that was seen to begin, and how much of it was done at last.
+#[derive(Clone, Copy)]
+struct Begun {
+    stage: &'static str,
+    since: Instant,
+    instructions: u64,
+    share: f64,
+}
+
+impl Begun {
+    /// How far it is now.
+    fn said(&self, at: &Progress) -> String {
+        let seconds = self.since.elapsed().as_secs_f64();
+        let mut parts = vec![format!("{} M instructions", at.instructions / 1_000_000)];
+        if seconds >= SURE_SECONDS {
+            parts.push(format!(
+                "{:.1} M a second",
+                (at.instructions - self.instructions) as f64 / 1e6 / seconds
+            ));
+        }
+        parts.push(format!("{:.3} s simulated", at.now.as_secs_f64()));
+        if let Some(share) = at.share {
+            parts.insert(0, format!("{:.0} %", share * 100.0));
+            if seconds >= SURE_SECONDS && share > 0.0 {
+                parts.push(format!("about {:.0} s left", seconds * (1.0 - share) / share));
+            }
+        }
+        format!("{}: {}", at.stage, parts.join(", "))
+    }
+}
+
+/// From then on a stage's pace is told.
+const SURE_SECONDS: f64 = 1.0;
 
 impl Screen {
     /// A screen; `quiet` shows nothing. The moving line is only for terminals.
     pub fn new(quiet: bool) -> Screen {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is well formed");
+            let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}")
+                .expect("the template is well formed");
             let bar = ProgressBar::new_spinner().with_style(style);
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Screen { quiet, bar }
+        Screen { quiet, bar, begun: Mutex::new(None) }
     }
 
     /// Whether it has a moving line.
@@ -43,15 +78,23 @@ impl Screen {
         }
     }
 
-    /// Shows how far a machine is.
-    pub fn progress(&self, doing: &str, instructions: u64, now: Ps) {
-        if let Some(bar) = &self.bar {
-            let millions = instructions / 1_000_000;
-            bar.set_message(format!(
-                "{doing}: {millions} M instructions, {:.3} simulated s",
-                now.as_secs_f64()
-            ));
-        }
+    /// Shows how far the work is: what is done, how much of it, how fast, and what is left.
+    pub fn progress(&self, at: &Progress) {
+        let Some(bar) = &self.bar else { return };
+        let share = at.share.unwrap_or(0.0);
+        // The next load is measured on another machine.
+        let goes_on = |begun: &Begun| {
+            begun.stage == at.stage && begun.instructions <= at.instructions && begun.share <= share
+        };
+        let mut last = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = last.filter(goes_on).unwrap_or(Begun {
+            stage: at.stage,
+            since: Instant::now(),
+            instructions: at.instructions,
+            share,
+        });
+        *last = Some(Begun { share, ..begun });
+        bar.set_message(begun.said(at));
     }
 
     /// Does what Ctrl-C can interrupt, and shows how far the machine is. Guests' m5ops are done by `m5`.
@@ -65,7 +108,8 @@ impl Screen {
             m5,
             interrupted: &interrupted,
             say: &mut |line| self.say(line),
-            progress: &mut |instructions, now| self.progress("simulating", instructions, now),
+            progress: &mut |at| self.progress(at),
+            stage: Stage::default(),
         })
     }
 
@@ -79,8 +123,8 @@ impl Screen {
     /// From here on the moving line counts to `total`, with an estimate of the time that is left.
     pub fn count_to(&self, total: usize) {
         if let Some(bar) = &self.bar {
-            let style =
-                ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone, about {eta} left  {msg}");
+            // How long the first takes is not known.
+            let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone  {msg}");
             bar.set_style(style.expect("the template is well formed"));
             bar.set_length(total as u64);
             bar.set_position(0);
@@ -93,6 +137,9 @@ impl Screen {
     pub fn counted(&self, line: &str) {
         self.say(line);
         if let Some(bar) = &self.bar {
+            let style =
+                ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone, about {eta} left  {msg}");
+            bar.set_style(style.expect("the template is well formed"));
             bar.inc(1);
         }
     }

@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use doorbell_bench::{Benchmark, Control, Nodes, Places, Results, RunConfig, Session, benchmark, named};
+use doorbell_bench::{
+    Benchmark, Control, Nodes, Places, Results, RunConfig, Session, Stage, benchmark, named,
+};
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table};
 use doorbell_sim::Bytes;
@@ -205,7 +207,8 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
         m5: None,
         interrupted: &interrupted,
         say: &mut |line| screen.say(line),
-        progress: &mut |instructions, now| screen.progress("booting", instructions, now),
+        progress: &mut |at| screen.progress(at),
+        stage: Stage::default(),
     };
     let session = session(&args.guest, &mut control, |source, control| {
         Session::prepare(&config, chosen, places, source, control)

@@ -142,6 +142,7 @@ impl Run<'_, '_, Network> {
         self.until(self.next_gap())?;
         let open = OpenInterval::begin(self.system, observe, trace);
         let switches = SwitchMoment::of(self.system);
+        self.control.begin("measuring", self.system.now(), Some(self.params.duration));
         self.go_on(self.params.duration)?;
         self.until(self.next_gap())?;
         for generator in self.system.generators_mut() {

@@ -70,10 +70,12 @@ impl<'a> ReadyTrace<'a> {
         let failed = || RunError::playback(&traces.first().path);
         if config_of(config).warmup == super::Warmup::Whole {
             playing.player.learn_from_all().map_err(failed())?;
+            playing.control.begin_played("warming up", 0, warmup);
             playing.until(warmup)?;
             playing.player.begin_again().map_err(failed())?;
         } else if warmup > 0 {
             playing.player.set_mode(Mode::Warming);
+            playing.control.begin_played("warming up", 0, warmup);
             playing.until(warmup)?;
             playing.player.set_mode(Mode::Detailed);
         }
@@ -149,7 +151,7 @@ impl Playing<'_, '_> {
                 .map_err(RunError::playback(&self.traces.first().path))?;
             self.control.check()?;
             done = self.player.done();
-            (self.control.progress)(done, self.player.now());
+            self.control.show_at(done, done, self.player.now());
             if !more {
                 return Ok(false);
             }
@@ -173,6 +175,7 @@ impl Playing<'_, '_> {
         let all = self.traces.first().known.instructions;
         let own = if config_of(self.config).warmup == super::Warmup::Whole { begun + all } else { all };
         let length = end.min(own).saturating_sub(begun);
+        self.control.begin_played("measuring", begun, begun.saturating_add(length));
         let mut more = true;
         for part in 1..timing::PARTS {
             let until = begun + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session};
+use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session, Stage};
 use doorbell_loadgen::{Pacing, Rate};
 use doorbell_machine::PortConfig;
 use doorbell_sim::{Bytes, Ps};
@@ -82,7 +82,13 @@ impl System for MachineSystem<'_> {
 
 /// Does something that reports to nobody.
 fn alone<T>(stop: &AtomicBool, work: impl FnOnce(&mut Control) -> T) -> T {
-    work(&mut Control { interrupted: stop, say: &mut |_| {}, progress: &mut |_, _| {}, m5: None })
+    work(&mut Control {
+        interrupted: stop,
+        say: &mut |_| {},
+        progress: &mut |_| {},
+        stage: Stage::default(),
+        m5: None,
+    })
 }
 
 /// A trial that goes on.
