@@ -35,7 +35,7 @@ pub const STUDIES: &[StudyFiles] = &[
     ),
     study!(
         "ddio", "Reexamining Direct Cache Access (ATC 2020)":
-        "descriptors", "ways", "work"
+        "cores", "descriptors", "ways", "work"
     ),
     study!("fdio", "Benchmarking and Analysis of Software Data Planes (FD.io 2017)": "cores", "events", "frequencies", "one-core", "pcie", "threads"),
     study!("ddiosim", "DDIOSim: DDIO and full-system traces": "ddio", "llc"),
