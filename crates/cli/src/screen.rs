@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use doorbell_bench::{Control, M5Ops, Progress, Stage};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::out::tell;
 
@@ -30,7 +30,15 @@ impl Begun {
     /// How far it is now.
     fn said(&self, at: &Progress) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
-        let mut parts = vec![format!("{} M instructions", at.instructions / 1_000_000)];
+        let mut parts = Vec::new();
+        if let Some(share) = at.share {
+            parts.push(format!("{:.0} %", share * 100.0));
+            if seconds >= SURE_SECONDS && share > 0.0 {
+                let left = Duration::try_from_secs_f64(seconds * (1.0 - share) / share);
+                parts.extend(left.map(|left| format!("about {} left", HumanDuration(left))).ok());
+            }
+        }
+        parts.push(format!("{} M instructions", at.instructions / 1_000_000));
         if seconds >= SURE_SECONDS {
             parts.push(format!(
                 "{:.1} M a second",
@@ -38,12 +46,6 @@ impl Begun {
             ));
         }
         parts.push(format!("{:.3} s simulated", at.now.as_secs_f64()));
-        if let Some(share) = at.share {
-            parts.insert(0, format!("{:.0} %", share * 100.0));
-            if seconds >= SURE_SECONDS && share > 0.0 {
-                parts.push(format!("about {:.0} s left", seconds * (1.0 - share) / share));
-            }
-        }
         format!("{}: {}", at.stage, parts.join(", "))
     }
 }
@@ -55,7 +57,8 @@ impl Screen {
     /// A screen; `quiet` shows nothing. The moving line is only for terminals.
     pub fn new(quiet: bool) -> Screen {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}")
+            // What does not fit the terminal's width is cut off.
+            let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}")
                 .expect("the template is well formed");
             let bar = ProgressBar::new_spinner().with_style(style);
             bar.enable_steady_tick(Duration::from_millis(100));

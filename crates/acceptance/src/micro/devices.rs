@@ -1,6 +1,6 @@
 //! A NIC's registers: reads wait for the answer, writes are posted until the device's credits run out.
 
-use doorbell_core::CoreKind;
+use doorbell_core::{CoreKind, DeviceStores};
 use doorbell_machine::MachineConfig;
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::sbi::assembler::*;
@@ -89,6 +89,19 @@ pub fn registers() -> Vec<Row> {
             form: "(root + 2 link + packet) / credits".to_owned(),
             expected: (pace - 0.02, pace + 0.02),
             measured: paced.each(TIMES),
+        });
+        let mut ordered = config.clone();
+        ordered.pipeline.device_stores = DeviceStores::Ordered;
+        let told = closed::cycles_of(&ordered, root) + address;
+        let ordered = measure(&ordered, &program(store), 4, 50);
+        rows.push(Row {
+            what: "writes with `pipeline.device_stores=ordered`".to_owned(),
+            core,
+            unit: "cycles each",
+            form: "address + root".to_owned(),
+            // The core is told at its next edge.
+            expected: (told, told + 1.0),
+            measured: ordered.each(TIMES),
         });
     }
     rows

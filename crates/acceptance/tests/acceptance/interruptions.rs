@@ -88,7 +88,7 @@ fn an_interrupted_run_leaves_its_terminal_as_it_was() {
     let folder = scratch();
     let checkpoint = shared_checkpoint(&[]).display().to_string();
     let mut terminal = Pty::start(run(folder.path(), &["--checkpoint", &checkpoint, "--duration", "1000s"]));
-    terminal.wait_for("simulating");
+    terminal.wait_for("measuring");
     terminal.signal(Signal::INT);
     assert_eq!(terminal.end().code(), Some(130));
     assert!(terminal.is_cooked());
