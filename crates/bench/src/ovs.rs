@@ -41,7 +41,7 @@ const RAM_BESIDE: u64 = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OvsConfig {
-    /// Threads that poll, 1 to 15 (the benchmark sets 1): on harts 1 and up, one on each, with a receive and a transmit queue of its own on
+    /// Threads that poll, 1 to 15 (the benchmark sets 1): on harts 1 and up (2 and up where cores have two threads), one on each, with a receive and a transmit queue of its own on
     /// every port; RSS spreads flows over them, and plain traffic is one flow (`--flows 1000`). Hart 0 has the switch's other threads and
     /// Linux, so the machine needs one hart more.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -84,8 +84,9 @@ impl Common {
         if op.flags & Op::WRITES == 0 {
             return self.load_done(complete);
         }
-        self.order.device_store = complete;
-        if self.is_ordered(op) {
+        if !self.is_ordered(op) {
+            self.order.device_store = complete;
+        } else {
             let told = told.max(complete);
             self.order.device_store = told;
             self.stores.push_written(op, left, told);

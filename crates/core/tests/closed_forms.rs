@@ -475,18 +475,23 @@ fn device(flags: u8, destination: u8) -> Op {
     }
 }
 
+/// A core that has just committed a store which misses.
+fn with_a_store_that_misses(config: &PipelineConfig) -> (Simple, Core, doorbell_core::Stages) {
+    let (mut memory, mut core) = (Simple::new(100), Core::new(config));
+    let mut program = Program::new();
+    program.store(0, 0, 0x100000);
+    let store = watch(&mut core, &program.ops, &mut memory)[0];
+    (memory, core, store)
+}
+
 #[test]
 fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
     for config in [wide(), in_order()] {
-        let mut memory = Simple::new(100);
-        let mut core = Core::new(&config);
-        let mut program = Program::new();
-        program.store(0, 0, 0x100000);
-        let before = watch(&mut core, &program.ops, &mut memory);
-        // A store to a device does not wait for the store to memory before it...
+        let (mut memory, mut core, before) = with_a_store_that_misses(&config);
         let doorbell = device(Op::WRITES, 0);
+        // A store to a device does not wait for the store to memory before it...
         let begun = core.begin_device(&doorbell, &mut memory);
-        assert!(begun > before[0].commit && begun < before[0].written);
+        assert!(begun > before.commit && begun < before.written);
         core.end_device(&doorbell, [begun + 3; 2]);
         assert_eq!(core.now(), begun + 4);
         // ...but behind a fence it does.
@@ -517,14 +522,10 @@ fn behind_an_ordered_doorbell_stores_wait_until_the_core_is_told_and_then_for_en
     const TOLD: u64 = 5000;
     for config in [wide(), in_order()] {
         let config = PipelineConfig { device_stores: DeviceStores::Ordered, sq: 8, ..config };
-        let mut memory = Simple::new(100);
-        let mut core = Core::new(&config);
-        let mut program = Program::new();
-        program.store(0, 0, 0x100000);
-        let before = watch(&mut core, &program.ops, &mut memory);
+        let (mut memory, mut core, before) = with_a_store_that_misses(&config);
         let doorbell = device(Op::WRITES, 0);
         let begun = core.begin_device(&doorbell, &mut memory);
-        assert_eq!(begun, before[0].written + 1, "it does not pass the store before it");
+        assert_eq!(begun, before.written + 1, "it does not pass the store before it");
         core.end_device(&doorbell, [begun, begun + TOLD]);
         assert_eq!(core.now(), begun + 1, "the pipeline goes on");
         // Seven stores have entries, and are written when the core has been told; a load passes them all.

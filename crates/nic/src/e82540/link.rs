@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::e82540::bits::{cause, ctrl, fcrtl, rctl, status, tctl};
 use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts};
-use crate::parts::pause;
+use crate::parts::pause::{self, Heard, Mark, Pause};
 use crate::parts::timer::{Timer, Wake};
 
 /// What happens to the link.
@@ -28,10 +28,7 @@ pub(crate) struct LinkStatus {
     timer: Timer,
     /// STATUS.LU, to notice its change.
     up: bool,
-    /// The partner's pause; armed while transmission is paused.
-    pause: Timer,
-    /// XOFF is sent and not taken back.
-    xoff_sent: bool,
+    pause: Pause,
     /// There is nobody to negotiate with.
     unplugged: bool,
 }
@@ -40,8 +37,7 @@ impl LinkStatus {
     /// A device reset; the PHY goes on, and with it autonegotiation.
     pub fn reset(&mut self) {
         self.up = false;
-        self.pause.cancel();
-        self.xoff_sent = false;
+        self.pause.reset();
     }
 }
 
@@ -49,7 +45,7 @@ impl Nic {
     /// STATUS.
     pub(crate) fn read_status(&self) -> u32 {
         let up = if self.link.up { status::LU } else { 0 };
-        let paused = if self.link.pause.is_armed() { status::TXOFF } else { 0 };
+        let paused = if self.link.pause.holds() { status::TXOFF } else { 0 };
         let mode = self.phy.mode();
         let ctrl = self.regs.get(Reg::Ctrl);
         // Software may force the MAC's idea of speed and duplex; otherwise the PHY says.
@@ -71,7 +67,7 @@ impl Nic {
     /// Whether frames (but PAUSE frames) may leave now.
     pub(crate) fn may_send(&self) -> bool {
         let on = self.regs.has(Reg::Tctl, tctl::EN);
-        on && (self.loops_back() || self.link.up && !self.link.pause.is_armed())
+        on && (self.loops_back() || self.link.up && !self.link.pause.holds())
     }
 
     /// CTRL is written. RST wins over everything else.
@@ -159,11 +155,10 @@ impl Nic {
         if self.regs.has(Reg::Ctrl, ctrl::RFCE) {
             let span = pause::span(time, self.link_rate);
             log!(now, Nic, Debug, "{}: PAUSE received for {span}", self.name);
-            if time == 0 {
-                self.link.pause.cancel();
-                self.tx_advance(now, ports);
-            } else if let Some(at) = self.link.pause.arm(now.saturating_add(span)) {
-                ports.wake_at(at, Event::PauseOver);
+            match self.link.pause.hear(now, span) {
+                Heard::Over => self.tx_advance(now, ports),
+                Heard::Wake(at) => ports.wake_at(at, Event::PauseOver),
+                Heard::Known => {}
             }
         }
         self.regs.has(Reg::Rctl, rctl::PMCF) && !self.regs.has(Reg::Rctl, rctl::DPF)
@@ -182,19 +177,15 @@ impl Nic {
         if !self.regs.has(Reg::Ctrl, ctrl::TFCE) || !self.link.up {
             return;
         }
-        let used = self.rx.fifo.used();
         let high = u64::from(self.regs.get(Reg::Fcrth));
         let low = u64::from(self.regs.get(Reg::Fcrtl) & 0xfff8);
-        if !self.link.xoff_sent && high != 0 && used >= high {
-            self.link.xoff_sent = true;
-            self.regs.count(Reg::Xofftxc);
-            self.send_pause(now, self.regs.get(Reg::Fcttv) as u16, ports);
-        } else if self.link.xoff_sent && used <= low {
-            self.link.xoff_sent = false;
-            if self.regs.has(Reg::Fcrtl, fcrtl::XONE) {
+        match self.link.pause.level(self.rx.fifo.used(), high, low) {
+            Some(Mark::High) => self.send_xoff(now, ports),
+            Some(Mark::Low) if self.regs.has(Reg::Fcrtl, fcrtl::XONE) => {
                 self.regs.count(Reg::Xontxc);
                 self.send_pause(now, 0, ports);
             }
+            _ => {}
         }
     }
 
@@ -203,9 +194,13 @@ impl Nic {
         let tctl = self.regs.get(Reg::Tctl);
         if tctl & tctl::SWXOFF != 0 {
             self.regs.set(Reg::Tctl, tctl & !tctl::SWXOFF);
-            self.regs.count(Reg::Xofftxc);
-            self.send_pause(now, self.regs.get(Reg::Fcttv) as u16, ports);
+            self.send_xoff(now, ports);
         }
+    }
+
+    fn send_xoff(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.regs.count(Reg::Xofftxc);
+        self.send_pause(now, self.regs.get(Reg::Fcttv) as u16, ports);
     }
 
     fn send_pause(&mut self, now: Ps, time: u16, ports: &mut impl NicPorts) {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::bits::{cause, ctrl, rctl, status, tctl};
 use super::regs::Reg;
 use super::{Event, Igb, IgbPorts};
+use crate::parts::pause::Pause;
 use crate::parts::timer::{Timer, Wake};
 
 /// What happens to the link.
@@ -26,10 +27,7 @@ pub(crate) struct LinkStatus {
     timer: Timer,
     /// STATUS.LU, to notice its change.
     up: bool,
-    /// The partner's pause; armed while transmission is paused.
-    pub pause: Timer,
-    /// XOFF is sent and not taken back.
-    pub xoff_sent: bool,
+    pub pause: Pause,
     /// There is nobody to negotiate with.
     unplugged: bool,
 }
@@ -38,8 +36,7 @@ impl LinkStatus {
     /// A device reset; the PHY goes on, and with it autonegotiation.
     pub fn reset(&mut self) {
         self.up = false;
-        self.pause.cancel();
-        self.xoff_sent = false;
+        self.pause.reset();
     }
 }
 
@@ -54,7 +51,7 @@ impl Igb {
         let speed = if ctrl & ctrl::FRCSPD != 0 { ctrl >> ctrl::SPEED_SHIFT & 3 } else { mode.speed.into() };
         let full = if ctrl & ctrl::FRCDPLX != 0 { ctrl & ctrl::FD != 0 } else { mode.full_duplex };
         let duplex = if full { status::FD } else { 0 };
-        let paused = if self.link.pause.is_armed() { status::TXOFF } else { 0 };
+        let paused = if self.link.pause.holds() { status::TXOFF } else { 0 };
         let detected = u32::from(mode.speed) << status::ASDV_SHIFT;
         duplex | speed << status::SPEED_SHIFT | detected | up | paused | master
     }
@@ -70,8 +67,7 @@ impl Igb {
 
     /// Whether frames but those of PAUSE may leave now.
     pub(super) fn may_send(&self) -> bool {
-        self.regs.has(Reg::Tctl, tctl::EN)
-            && (self.loops_back() || self.link.up && !self.link.pause.is_armed())
+        self.regs.has(Reg::Tctl, tctl::EN) && (self.loops_back() || self.link.up && !self.link.pause.holds())
     }
 
     /// CTRL is written. RST wins over everything else.

@@ -8,7 +8,7 @@ use doorbell_sim::{Ps, log};
 use super::bits::{ctrl, fcrtl, rctl, tctl};
 use super::regs::Reg;
 use super::{Event, Igb, IgbPorts};
-use crate::parts::pause;
+use crate::parts::pause::{self, Heard, Mark};
 use crate::parts::timer::Wake;
 
 impl Igb {
@@ -37,11 +37,10 @@ impl Igb {
         if self.regs.has(Reg::Ctrl, ctrl::RFCE) {
             let span = pause::span(time, self.link_rate);
             log!(now, Nic, Debug, "{}: PAUSE received for {span}", self.name);
-            if time == 0 {
-                self.link.pause.cancel();
-                self.tx_advance(now, ports);
-            } else if let Some(at) = self.link.pause.arm(now.saturating_add(span)) {
-                ports.wake(at, Event::PauseOver);
+            match self.link.pause.hear(now, span) {
+                Heard::Over => self.tx_advance(now, ports),
+                Heard::Wake(at) => ports.wake(at, Event::PauseOver),
+                Heard::Known => {}
             }
         }
         self.regs.has(Reg::Rctl, rctl::PMCF) && !self.regs.has(Reg::Rctl, rctl::DPF)
@@ -60,18 +59,15 @@ impl Igb {
         if !self.regs.has(Reg::Ctrl, ctrl::TFCE) || !self.link_up() {
             return;
         }
-        let used = self.rx.fifo.used();
         let high = u64::from(self.regs.get(Reg::Fcrth));
         let low = u64::from(self.regs.get(Reg::Fcrtl) & fcrtl::RTL);
-        if !self.link.xoff_sent && high != 0 && used >= high {
-            self.link.xoff_sent = true;
-            self.send_xoff(now, ports);
-        } else if self.link.xoff_sent && used <= low {
-            self.link.xoff_sent = false;
-            if self.regs.has(Reg::Fcrtl, fcrtl::XONE) {
+        match self.link.pause.level(self.rx.fifo.used(), high, low) {
+            Some(Mark::High) => self.send_xoff(now, ports),
+            Some(Mark::Low) if self.regs.has(Reg::Fcrtl, fcrtl::XONE) => {
                 self.regs.count(Reg::Xontxc);
                 self.send_pause(now, 0, ports);
             }
+            _ => {}
         }
     }
 

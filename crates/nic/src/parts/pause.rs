@@ -1,6 +1,9 @@
 //! MAC control frames and PAUSE among them, as IEEE 802.3's annexes 31A and 31B have them.
 
 use doorbell_sim::{BitsPerSec, Frame, Ps};
+use serde::{Deserialize, Serialize};
+
+use super::timer::{Timer, Wake};
 
 /// The opcode of PAUSE.
 pub const OPCODE: u16 = 0x0001;
@@ -17,6 +20,67 @@ pub fn control_frame(bytes: &[u8], of_type: u32, addresses: [[u8; 6]; 2]) -> Opt
     }
     let to_us = addresses.iter().any(|address| bytes[..6] == *address);
     to_us.then(|| (u16::from_be_bytes([op_high, op_low]), u16::from_be_bytes([time_high, time_low])))
+}
+
+/// What a card and its partner have told each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pause {
+    /// The partner's pause; armed while transmission is paused.
+    silence: Timer,
+    /// XOFF is sent and not taken back.
+    xoff_sent: bool,
+}
+
+/// What follows from a partner's PAUSE.
+pub(crate) enum Heard {
+    /// The transmitter may go on.
+    Over,
+    /// A wake-up is needed then.
+    Wake(Ps),
+    /// One is on its way.
+    Known,
+}
+
+/// What a packet buffer has its card send.
+pub(crate) enum Mark {
+    High,
+    Low,
+}
+
+impl Pause {
+    pub fn reset(&mut self) {
+        self.silence.cancel();
+        self.xoff_sent = false;
+    }
+
+    /// Whether the transmitter is to be silent.
+    pub fn holds(&self) -> bool {
+        self.silence.is_armed()
+    }
+
+    /// The partner asks for silence; for none, it takes back what it has asked for.
+    pub fn hear(&mut self, now: Ps, silence: Ps) -> Heard {
+        if silence == Ps::ZERO {
+            self.silence.cancel();
+            return Heard::Over;
+        }
+        self.silence.arm(now.saturating_add(silence)).map_or(Heard::Known, Heard::Wake)
+    }
+
+    pub fn wake(&mut self, now: Ps) -> Wake {
+        self.silence.wake(now)
+    }
+
+    /// The level has changed: which mark it has come to, the high one and then the low one in turn. A high mark of zero is none.
+    pub fn level(&mut self, used: u64, high: u64, low: u64) -> Option<Mark> {
+        let mark = match self.xoff_sent {
+            false if high != 0 && used >= high => Mark::High,
+            true if used <= low => Mark::Low,
+            _ => return None,
+        };
+        self.xoff_sent = !self.xoff_sent;
+        Some(mark)
+    }
 }
 
 /// How long a partner's frame asks to be silent.
