@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use doorbell_bench::{Control, Places, Session, Source, Stage, benchmark, resolve};
+use doorbell_bench::{Control, Places, Session, Source, benchmark, resolve};
 use doorbell_sim::stats::Stats;
 
 use doorbell_machine::CheckpointFile;
@@ -14,14 +14,7 @@ static NEVER_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Calls `run` with a control that tells nothing and never interrupts.
 pub fn quiet<R>(run: impl FnOnce(&mut Control) -> R) -> R {
-    let mut control = Control {
-        interrupted: &NEVER_INTERRUPTED,
-        say: &mut |_| {},
-        progress: &mut |_| {},
-        stage: Stage::default(),
-        m5: None,
-    };
-    run(&mut control)
+    Control::quietly(&NEVER_INTERRUPTED, run)
 }
 
 /// A folder that goes away at the end of the test.

@@ -54,6 +54,17 @@ pub struct Control<'a> {
 }
 
 impl Control<'_> {
+    /// Does work of which nothing is told, and which this interrupts.
+    pub fn quietly<R>(interrupted: &AtomicBool, work: impl FnOnce(&mut Control) -> R) -> R {
+        work(&mut Control {
+            interrupted,
+            say: &mut |_| {},
+            progress: &mut |_| {},
+            stage: Stage::default(),
+            m5: None,
+        })
+    }
+
     pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
     }
@@ -162,15 +173,7 @@ mod tests {
     const SLEEPS: [u8; 8] = [0x73, 0, 0x50, 0x10, 0x6f, 0xf0, 0xdf, 0xff];
 
     fn watched<R>(call: impl FnOnce(&mut Control) -> R) -> R {
-        let interrupted = AtomicBool::new(false);
-        let control = Control {
-            interrupted: &interrupted,
-            say: &mut |_| {},
-            progress: &mut |_| {},
-            stage: Stage::default(),
-            m5: None,
-        };
-        call(&mut { control })
+        Control::quietly(&AtomicBool::new(false), call)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session, Stage};
+use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session};
 use doorbell_loadgen::{Pacing, Rate};
 use doorbell_machine::PortConfig;
 use doorbell_sim::{Bytes, Ps};
@@ -55,7 +55,7 @@ impl System for MachineSystem<'_> {
         Self: 't;
 
     fn begin<'t>(&'t self, rate: u64, stop: &'t AtomicBool) -> Result<Load<'t>, RunError> {
-        let trial = alone(stop, |control| {
+        let trial = Control::quietly(stop, |control| {
             doorbell_bench::Trial::begin(self.session, Rate::Frames(rate), self.frame_size, control)
         })?;
         Ok(Load { trial, stop, latency: self.latency })
@@ -80,17 +80,6 @@ impl System for MachineSystem<'_> {
     }
 }
 
-/// Does something that reports to nobody.
-fn alone<T>(stop: &AtomicBool, work: impl FnOnce(&mut Control) -> T) -> T {
-    work(&mut Control {
-        interrupted: stop,
-        say: &mut |_| {},
-        progress: &mut |_| {},
-        stage: Stage::default(),
-        m5: None,
-    })
-}
-
 /// A trial that goes on.
 pub struct Load<'t> {
     trial: doorbell_bench::Trial<'t>,
@@ -109,18 +98,18 @@ impl Trial for Load<'_> {
     type Remains = PointSummary;
 
     fn go_on(&mut self, time: Ps) -> Result<Standing, RunError> {
-        let now = alone(self.stop, |control| self.trial.go_on(time, control))?;
+        let now = Control::quietly(self.stop, |control| self.trial.go_on(time, control))?;
         let (offered, returned, dropped) = (now.offered, now.returned, now.dropped);
         Ok(Standing { offered, returned, dropped, latency: self.latency() })
     }
 
     fn open_window(&mut self) -> Result<(), RunError> {
-        alone(self.stop, |control| self.trial.open_window(control))
+        Control::quietly(self.stop, |control| self.trial.open_window(control))
     }
 
     fn close(self) -> Result<(Account, PointSummary), RunError> {
         let latency = self.latency();
-        let result = alone(self.stop, |control| self.trial.close(control))?;
+        let result = Control::quietly(self.stop, |control| self.trial.close(control))?;
         let account = Account {
             offered: result.offered,
             lost: result.lost,
