@@ -25,7 +25,7 @@ const DRAWN: [&[&str]; 7] = [
 ];
 
 /// What figures are called on axes and in heads, and what they are multiplied by there.
-const CALLED: [(&str, &str, f64); 16] = [
+const CALLED: [(&str, &str, f64); 20] = [
     ("low_mpps", "Rate that meets the goal, Mpps", 1.0),
     ("high_mpps", "Rate that misses it, Mpps", 1.0),
     ("low_gbps", "Rate that meets the goal, Gbps", 1.0),
@@ -33,12 +33,16 @@ const CALLED: [(&str, &str, f64); 16] = [
     ("offered_mpps", "Offered, Mpps", 1.0),
     ("delivered_mpps", "Delivered, Mpps", 1.0),
     ("delivered_gbps", "Delivered, Gbps", 1.0),
+    ("arrived_mpps", "Came back, Mpps", 1.0),
+    ("arrived_gbps", "Came back, Gbps", 1.0),
     ("drop_rate", "Lost, %", 100.0),
     ("latency_ns.p50", "Median latency", 1.0),
     ("latency_ns.p99", "p99 latency", 1.0),
     ("transfer.goodput_gbps", "Goodput, Gbps", 1.0),
     ("transfer.transactions_per_second", "Transactions a second", 1.0),
     ("timing.packet cost.saturation", "Saturation of the core, %", 100.0),
+    ("timing.packet cost.busy_cycles", "Cycles a packet, no empty polls", 1.0),
+    ("timing.uncore events.ItoM_hit_percent", "The NIC's writes that hit, %", 1.0),
     ("instructions_per_frame", "Instructions a frame", 1.0),
     ("ipc", "Instructions a cycle", 1.0),
     ("rate", "Rate", 1.0),
