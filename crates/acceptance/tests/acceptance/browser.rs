@@ -1,11 +1,14 @@
 //! The pages in a real browser (package chromium): nothing on its console, every plot drawn, nothing cut off, on a desk, on half of it
 //! and on a phone, light and dark; and what a person does with them.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod drive;
+
+use std::path::Path;
 
 use doorbell_acceptance::{doorbell, scratch};
 use serde_json::Value;
+
+use drive::Browser;
 
 /// Widths of a window on a desk, of half a desk and of a phone, in CSS pixels, and whether it is dark there.
 const WIDTHS: [(u32, bool); 3] = [(1300, false), (800, true), (420, true)];
@@ -22,65 +25,9 @@ const FLAME: &str = "const calls = [...document.querySelectorAll('.flame .call')
     const same = widths().split(',').every((width, n) => Math.abs(parseFloat(width) - parseFloat(before.split(',')[n])) < 0.01);
     return [calls.length > 3, enlarged, same];";
 
-/// The browser. Where no package has one, `--skip browser::` leaves these tests out, as tests/short does.
-fn browser() -> PathBuf {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found = std::env::split_paths(&folders)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
-        .find(|program| program.is_file());
-    found.expect("a browser is installed (package chromium; tools/setup test installs it)")
-}
-
-/// Opens a page: its document when it has loaded, and what came on the console.
-fn open(browser: &Path, page: &Path, dark: bool) -> (String, Vec<String>) {
-    let profile = scratch();
-    let mut command = Command::new(browser);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom"]);
-    command.args(["--enable-logging=stderr", "--window-size=1400,4000", "--virtual-time-budget=2000"]);
-    command.arg(format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }));
-    command.arg(format!("--user-data-dir={}", profile.path().display()));
-    let output = command.arg(format!("file://{}", page.display())).output().expect("the browser starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let console = String::from_utf8_lossy(&output.stderr);
-    let console = console.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
-    (String::from_utf8(output.stdout).expect("a document is text"), console)
-}
-
-/// What a script in a page answers: in a copy of it that may run one more, in a frame of this width.
-fn ask(browser: &Path, page: &Path, (width, dark): (u32, bool), script: &str) -> Value {
-    let script = format!(
-        "<script>addEventListener('load', async () => {{\nconst answer = await (async () => {{\n{script}}})().catch(String);\n\
-         parent.document.body.dataset.seen = JSON.stringify(answer);\n}});</script></body>"
-    );
-    let text = std::fs::read_to_string(page).expect("the page is there");
-    let policy = text
-        .find("<meta http-equiv=\"Content-Security-Policy\"")
-        .expect("the page forbids itself to load anything");
-    let end = policy + text[policy..].find('>').expect("a tag ends") + 1;
-    let text = format!("{}{}", &text[..policy], &text[end..]).replace("</body>", &script);
-    let framed = text.replace('&', "&amp;").replace('"', "&quot;");
-    let folder = scratch();
-    let wrapper = folder.path().join("framed.html");
-    let html = format!(
-        "<!DOCTYPE html><body><iframe width={width} height=3000 srcdoc=\"{framed}\"></iframe></body>"
-    );
-    std::fs::write(&wrapper, html).expect("a page can be written");
-    let (document, console) = open(browser, &wrapper, dark);
-    assert_eq!(console, [""; 0], "{width} wide");
-    let seen = document
-        .split_once("data-seen=\"")
-        .expect("the page has loaded")
-        .1
-        .split_once('"')
-        .expect("an end")
-        .0;
-    serde_json::from_str(&seen.replace("&quot;", "\"")).expect("what the script says")
-}
-
 #[test]
 fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_phone_in_light_and_dark() {
-    let browser = browser();
+    let mut browser = Browser::start();
     let folder = scratch();
     let out = folder.path().to_str().expect("a path that is text");
     let run = [
@@ -104,19 +51,19 @@ fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_ph
         doorbell(&["report", page.parent().and_then(Path::to_str).expect("a folder")]).success();
         assert!(std::fs::read(page).expect("a page") == written, "made again, a page is the same bytes");
     }
-    let (document, console) = open(&browser, &whole, false);
-    assert_eq!(console, [""; 0]);
+    let document = std::fs::read_to_string(&whole).expect("a page");
     assert!(document.contains("Not as in server"), "what differs from the preset is said");
-    assert!(document.contains("class=\"tools\""), "the page's own script may run");
     let both =
         format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, await (async () => {{\n{USE}}})()];");
     for window in WIDTHS {
-        let seen = ask(&browser, &whole, window, &both);
+        assert_eq!(browser.open(&whole, window), [""; 0], "at {window:?}");
+        let seen = browser.ask(&both);
         looks(&seen[0], window, 10);
         used(&seen[1]);
     }
     let both = format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, (() => {{\n{FLAME}}})()];");
-    let seen = ask(&browser, &point, WIDTHS[2], &both);
+    assert_eq!(browser.open(&point, WIDTHS[2]), [""; 0]);
+    let seen = browser.ask(&both);
     looks(&seen[0], WIDTHS[2], 11);
     assert_eq!(
         seen[1],
@@ -160,7 +107,7 @@ const GRID: &str = "benchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.war
 
 #[test]
 fn pages_of_sweeps_and_searches_begin_with_an_overview_and_lead_to_their_points_and_back() {
-    let browser = browser();
+    let mut browser = Browser::start();
     let folder = scratch();
     let path = |name: &str| folder.path().join(name);
     let text = |path: &Path| path.to_str().expect("a path that is text").to_owned();
@@ -178,7 +125,8 @@ fn pages_of_sweeps_and_searches_begin_with_an_overview_and_lead_to_their_points_
         return [links, document.querySelectorAll('.legend button').length];";
     let sweep = path("sweep/report.html");
     let both = format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, (() => {{\n{SORT}}})()];");
-    let seen = ask(&browser, &sweep, WIDTHS[2], &both);
+    assert_eq!(browser.open(&sweep, WIDTHS[2]), [""; 0]);
+    let seen = browser.ask(&both);
     let figures = seen[0]["figures"].as_u64().unwrap_or(0);
     assert!(figures >= 2, "delivered and lost are drawn: {seen}");
     looks(&seen[0], WIDTHS[2], figures);
@@ -189,7 +137,8 @@ fn pages_of_sweeps_and_searches_begin_with_an_overview_and_lead_to_their_points_
     let page = std::fs::read_to_string(&point).expect("the point has a page");
     assert!(page.contains("<a href=\"../../report.html\">"), "the way back");
 
-    looks(&ask(&browser, &path("search/report.html"), WIDTHS[1], LOOK), WIDTHS[1], 4);
+    assert_eq!(browser.open(&path("search/report.html"), WIDTHS[1]), [""; 0]);
+    looks(&browser.ask(LOOK), WIDTHS[1], 4);
     let page = std::fs::read_to_string(path("search/report.html")).expect("a page");
     let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
     assert!(at("id=\"rate-by-size\"") < at("id=\"frames-64\"") && page.contains("href=\"#frames-1518\""));
@@ -197,18 +146,18 @@ fn pages_of_sweeps_and_searches_begin_with_an_overview_and_lead_to_their_points_
 
 #[test]
 fn the_check_sees_what_it_is_for() {
-    let browser = browser();
+    let mut browser = Browser::start();
     let folder = scratch();
     let page = folder.path().join("bad.html");
-    let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'\">";
+    let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">";
     let svg = "<svg viewBox=\"0 0 480 300\" width=480><text x=\"470\" y=\"20\">cut off here</text></svg>";
     let html = format!(
         "<!DOCTYPE html><head>{policy}</head><body><figure>{svg}</figure>\
                         <div style=\"width: 9000px\">x</div><script>1</script></body>"
     );
     std::fs::write(&page, html).expect("a page can be written");
-    assert!(!open(&browser, &page, false).1.is_empty(), "a forbidden script is on the console");
-    let seen = ask(&browser, &page, WIDTHS[0], LOOK);
+    assert!(!browser.open(&page, WIDTHS[0]).is_empty(), "a forbidden script is on the console");
+    let seen = browser.ask(LOOK);
     assert_eq!((&seen["empty"], &seen["cut"]), (&1.into(), &serde_json::json!(["cut off here"])));
-    assert!(seen["wider"].as_i64() > Some(5_000));
+    assert!(seen["wider"].as_i64() > Some(5_000), "{seen}");
 }
