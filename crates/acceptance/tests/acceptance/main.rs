@@ -13,6 +13,7 @@ mod checkpoints;
 mod disk;
 mod faults;
 mod firmware;
+mod flow_control;
 mod guest_events;
 mod igb;
 mod instructions;

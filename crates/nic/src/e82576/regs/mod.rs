@@ -47,8 +47,10 @@ pub(crate) fn set_first_queue(regs: &mut Regs) {
 pub fn register_reference() -> String {
     registers::reference(
         "# Registers of the 82576 model\n\n\
-         Generated from the register table in `crates/nic`. Sections are those of Intel's datasheet 320961, as far as the group that a \
-         register stands in: no source at hand has the number of each register's own, and none is invented. Offsets in BAR 0; an offset that is not listed reads as zero, ignores writes and is counted \
+         Generated from the register table in `crates/nic`. Sections are those of Intel's datasheet 320961, whose text was not at hand. The \
+         numbers of CTRL, MDIC, IMC, SRRCTL and RXDCTL are those by which drivers that others have published cite it; STATUS and CTRL_EXT, EICR to IMS, \
+         RCTL, and RDBAL to RDT are counted from these, in the order of the I210's datasheet, in which the chapter has the same groups and these \
+         registers follow each other. Of all others the group is given, since other cards have more or fewer registers in between. Offsets in BAR 0; an offset that is not listed reads as zero, ignores writes and is counted \
          (`unknown_reads`, `unknown_writes`). The registers of queues 0 to 3, 0xc000 + 0x40·n and 0xe000 + 0x40·n, are also found at \
          0x2800 + 0x100·n and 0x3800 + 0x100·n. [The page of the card](nic-82576.md) says what is modelled.",
         TABLE,

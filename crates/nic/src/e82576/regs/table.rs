@@ -1,32 +1,32 @@
 //! The register table: the one place that says which registers there are. Dispatch, reset, write masks, the reference page and
-//! the no-overlap test come from it. Offsets and names are those of the datasheet's chapter 8, sections are its groups; write masks are also what
-//! Linux's `ethtool -t` expects. The rows of virtual functions, pools, time stamps, wake-up and management hold their values.
+//! the no-overlap test come from it. Offsets and names are those of the datasheet's chapter 8; sections too, of most registers as far as the group
+//! (the reference page says how the others were found); write masks are also what Linux's `ethtool -t` expects. The rows of virtual functions, pools, time stamps, wake-up and management hold their values.
 
 use crate::e82576::identity::MMIO_BYTES;
 use crate::parts::registers::registers;
 
 registers! {
     MMIO_BYTES, "8.18";
-    Ctrl "CTRL" 0x00000 [1 x 4] Rw 0x0010_0201 0xd8df_1b4d "8.2" "Device control. RST resets the device and clears itself; GIO_MASTER_DISABLE, SLU, RFCE, TFCE, VME, the forced speed and duplex and PHY_RST act.";
-    CtrlDup "CTRL_DUP" 0x00004 [1 x 4] Rw 0 0 "8.2" "The same register as CTRL.";
-    Status "STATUS" 0x00008 [1 x 4] Ro 0 0 "8.2" "Device status: link, duplex, speed, transmission paused, whether the function may start requests.";
+    Ctrl "CTRL" 0x00000 [1 x 4] Rw 0x0010_0209 0xd8df_1b4d "8.2.1" "Device control. RST resets the device and clears itself; GIO_MASTER_DISABLE, SLU, RFCE, TFCE, VME, the forced speed and duplex and PHY_RST act.";
+    CtrlDup "CTRL_DUP" 0x00004 [1 x 4] Rw 0 0 "8.2.1" "The same register as CTRL.";
+    Status "STATUS" 0x00008 [1 x 4] Ro 0 0 "8.2.2" "Device status: link, duplex, speed, transmission paused, whether the function may start requests.";
     Eec "EEC" 0x00010 [1 x 4] Rw 0 0 "8.4" "The NVM's request and grant, its presence and size; its pins lead nowhere.";
     Eerd "EERD" 0x00014 [1 x 4] Rw 0 0 "8.4" "Reads one NVM word.";
-    CtrlExt "CTRL_EXT" 0x00018 [1 x 4] Rw 0 0xffff_dfff "8.2" "Extended control. EE_RST loads the NVM again and clears itself.";
+    CtrlExt "CTRL_EXT" 0x00018 [1 x 4] Rw 0 0xffff_dfff "8.2.3" "Extended control. EE_RST loads the NVM again and clears itself.";
     Fla "FLA" 0x0001c [1 x 4] Rw 0 0x0000_003f "8.4" "Flash access: holds its value; there is no flash.";
-    Mdic "MDIC" 0x00020 [1 x 4] Rw 0x1000_0000 0x2fff_ffff "8.2" "Reads and writes the PHY's registers.";
+    Mdic "MDIC" 0x00020 [1 x 4] Rw 0x1000_0000 0x2fff_ffff "8.2.4" "Reads and writes the PHY's registers.";
     Serdesctl "SERDESCTL" 0x00024 [1 x 4] Rw 0x8000_0000 0x0000_ffff "8.2" "SerDes analog configuration: holds its value; the port is copper.";
     Fcal "FCAL" 0x00028 [1 x 4] Rw 0 0xffff_ffff "8.5" "Address of PAUSE frames, low.";
     Fcah "FCAH" 0x0002c [1 x 4] Rw 0 0x0000_ffff "8.5" "Address of PAUSE frames, high.";
     Fct "FCT" 0x00030 [1 x 4] Rw 0 0x0000_ffff "8.5" "Type of MAC control frames; with zero there are none.";
     Connsw "CONNSW" 0x00034 [1 x 4] Rw 0 0x0000_0007 "8.2" "Copper/fibre switch: holds its value.";
     Vet "VET" 0x00038 [1 x 4] Rw 0x8100_8100 0xffff_ffff "8.2" "Types of VLAN tags: the low half the inner one's, the high half an outer one's (with CTRL_EXT.EXTENDED_VLAN, which is not modelled).";
-    Icr "ICR" 0x000c0 [1 x 4] RcW1c 0 0x77d4_fbfd "8.8" "Interrupt causes; INT_ASSERTED (bit 31) while one is not masked. Reading clears if GPIE.NSICR is set, none is enabled, or one asserts.";
-    Ics "ICS" 0x000c8 [1 x 4] Wo 0 0x77d4_fbfd "8.8" "Sets interrupt causes.";
-    Ims "IMS" 0x000d0 [1 x 4] Rw 0 0x77d4_fbfd "8.8" "Interrupt mask; writing ones sets bits.";
-    Imc "IMC" 0x000d8 [1 x 4] Wo 0 0x77d4_fbfd "8.8" "Writing ones clears bits of the interrupt mask; reads as IMS.";
+    Icr "ICR" 0x000c0 [1 x 4] RcW1c 0 0x77d4_fbfd "8.8.7" "Interrupt causes; INT_ASSERTED (bit 31) while one is not masked. Reading clears if GPIE.NSICR is set, none is enabled, or one asserts.";
+    Ics "ICS" 0x000c8 [1 x 4] Wo 0 0x77d4_fbfd "8.8.8" "Sets interrupt causes.";
+    Ims "IMS" 0x000d0 [1 x 4] Rw 0 0x77d4_fbfd "8.8.9" "Interrupt mask; writing ones sets bits.";
+    Imc "IMC" 0x000d8 [1 x 4] Wo 0 0x77d4_fbfd "8.8.10" "Writing ones clears bits of the interrupt mask; reads as IMS.";
     Iam "IAM" 0x000e0 [1 x 4] Rw 0 0x7fff_ffff "8.8" "Bits of IMS that reading or writing ICR clears: while a cause asserts, or with GPIE.NSICR always.";
-    Rctl "RCTL" 0x00100 [1 x 4] Rw 0 0x06df_b0fe "8.10" "Receive control.";
+    Rctl "RCTL" 0x00100 [1 x 4] Rw 0 0x06df_b0fe "8.10.1" "Receive control.";
     Fcttv "FCTTV" 0x00170 [1 x 4] Rw 0 0x0000_ffff "8.5" "Pause time that XOFF frames carry.";
     Tctl "TCTL" 0x00400 [1 x 4] Rw 0xa404_00f8 0xffff_fffa "8.12" "Transmit control: EN and PSP act; SWXOFF sends XOFF and clears itself.";
     TctlExt "TCTL_EXT" 0x00404 [1 x 4] Rw 0x0001_0840 0x000f_ffff "8.12" "Collision distances: holds its value.";
@@ -45,12 +45,12 @@ registers! {
     Frtimer "FRTIMER" 0x01048 [1 x 4] Ro 0 0 "8.15" "Free running timer: stands at zero.";
     Tcptimer "TCPTIMER" 0x0104c [1 x 4] Rw 0 0x2f00_00ff "8.15" "TCP timer: holds its value and never fires.";
     Gpie "GPIE" 0x01514 [1 x 4] Rw 0 0xc000_0f91 "8.8" "General purpose interrupt enable: NSICR, MULTIPLE_MSIX and EIAME act.";
-    Eics "EICS" 0x01520 [1 x 4] Wo 0 0xc1ff_ffff "8.8" "Sets extended causes: with GPIE.MULTIPLE_MSIX the 25 vectors; without, 16 of queues, the TCP timer (bit 30) and OTHER (bit 31).";
-    Eims "EIMS" 0x01524 [1 x 4] Rw 0 0xc1ff_ffff "8.8" "Extended interrupt mask; writing ones sets bits.";
-    Eimc "EIMC" 0x01528 [1 x 4] Wo 0 0xc1ff_ffff "8.8" "Writing ones clears bits of the extended mask.";
-    Eiac "EIAC" 0x0152c [1 x 4] Rw 0 0x01ff_ffff "8.8" "Extended causes that are cleared when their message is sent.";
-    Eiam "EIAM" 0x01530 [1 x 4] Rw 0 0xc1ff_ffff "8.8" "Bits of EIMS that are cleared when a message is sent, with GPIE.EIAME; without, when EICR is read or written, and set when EICS is.";
-    Eicr "EICR" 0x01580 [1 x 4] RcW1c 0 0xc1ff_ffff "8.8" "Extended interrupt causes: one a vector, and OTHER (bit 31).";
+    Eics "EICS" 0x01520 [1 x 4] Wo 0 0xc1ff_ffff "8.8.2" "Sets extended causes: with GPIE.MULTIPLE_MSIX the 25 vectors; without, 16 of queues, the TCP timer (bit 30) and OTHER (bit 31).";
+    Eims "EIMS" 0x01524 [1 x 4] Rw 0 0xc1ff_ffff "8.8.3" "Extended interrupt mask; writing ones sets bits.";
+    Eimc "EIMC" 0x01528 [1 x 4] Wo 0 0xc1ff_ffff "8.8.4" "Writing ones clears bits of the extended mask.";
+    Eiac "EIAC" 0x0152c [1 x 4] Rw 0 0x01ff_ffff "8.8.5" "Extended causes that are cleared when their message is sent.";
+    Eiam "EIAM" 0x01530 [1 x 4] Rw 0 0xc1ff_ffff "8.8.6" "Bits of EIMS that are cleared when a message is sent, with GPIE.EIAME; without, when EICR is read or written, and set when EICS is.";
+    Eicr "EICR" 0x01580 [1 x 4] RcW1c 0 0xc1ff_ffff "8.8.1" "Extended interrupt causes: one a vector, and OTHER (bit 31).";
     Eitr "EITR" 0x01680 [25 x 4] Rw 0 0x0000_fffc "8.8" "Least time between a vector's interrupts, in microseconds from bit 2 on.";
     Ivar "IVAR" 0x01700 [8 x 4] Rw 0 0x9f9f_9f9f "8.8" "Which vector a queue interrupts: of queue n and n + 8, receive and transmit.";
     IvarMisc "IVAR_MISC" 0x01740 [1 x 4] Rw 0 0x0000_9f9f "8.8" "Which vector other causes interrupt.";
@@ -69,7 +69,7 @@ registers! {
     Txpbs "TXPBS" 0x03404 [1 x 4] Rw 0x0000_0028 0x0000_003f "8.3" "KiB of transmit packet buffer, unless `nic.tx_fifo` says.";
     Dtxswc "DTXSWC" 0x03500 [1 x 4] Rw 0 0xc0ff_ffff "8.14" "Switch control of transmission: holds its value.";
     Wvbr "WVBR" 0x03554 [1 x 4] Rc 0 0 "8.14" "Wrong behaviour of virtual functions: none.";
-    Dtxctl "DTXCTL" 0x03590 [1 x 4] Rw 0x0000_0006 0x0000_037f "8.12" "DMA transmit control: holds its value.";
+    Dtxctl "DTXCTL" 0x03590 [1 x 4] Rw 0x0000_0044 0x0000_037f "8.12" "DMA transmit control: holds its value.";
     Vmvir "VMVIR" 0x03700 [8 x 4] Rw 0 0xc000_ffff "8.14" "Tags that virtual machines' frames get: hold their values.";
     Crcerrs "CRCERRS" 0x04000 [1 x 4] Rc 0 0 "8.18" "Frames with a bad FCS.";
     Algnerrc "ALGNERRC" 0x04004 [1 x 4] Rc 0 0 "8.18" "Alignment errors: none on this link.";
@@ -211,14 +211,14 @@ registers! {
     Trgttim "TRGTTIM" 0x0b644 [4 x 4] Rw 0 0xffff_ffff "8.16" "Target times: hold their values.";
     Auxstmp "AUXSTMP" 0x0b65c [4 x 4] Ro 0 0 "8.16" "Auxiliary time stamps: none.";
     Tsicr "TSICR" 0x0b66c [1 x 4] Rc 0 0 "8.16" "Causes of the system time: none.";
-    Rdbal "RDBAL" 0x0c000 [16 x 64] Rw 0 0xffff_ff80 "8.10" "Receive ring base, low.";
-    Rdbah "RDBAH" 0x0c004 [16 x 64] Rw 0 0xffff_ffff "8.10" "Receive ring base, high.";
-    Rdlen "RDLEN" 0x0c008 [16 x 64] Rw 0 0x000f_fff0 "8.10" "Receive ring length in bytes.";
-    Srrctl "SRRCTL" 0x0c00c [16 x 64] Rw 0x0000_0400 0x8ff0_0f7f "8.10" "Descriptor type, sizes of buffers, RDMTS, DROP_EN.";
-    Rdh "RDH" 0x0c010 [16 x 64] Rw 0 0x0000_ffff "8.10" "Receive ring head.";
+    Rdbal "RDBAL" 0x0c000 [16 x 64] Rw 0 0xffff_ff80 "8.10.5" "Receive ring base, low.";
+    Rdbah "RDBAH" 0x0c004 [16 x 64] Rw 0 0xffff_ffff "8.10.6" "Receive ring base, high.";
+    Rdlen "RDLEN" 0x0c008 [16 x 64] Rw 0 0x000f_fff0 "8.10.7" "Receive ring length in bytes.";
+    Srrctl "SRRCTL" 0x0c00c [16 x 64] Rw 0x0000_0400 0x8ff0_0f7f "8.10.2" "Descriptor type, sizes of buffers, RDMTS, DROP_EN.";
+    Rdh "RDH" 0x0c010 [16 x 64] Rw 0 0x0000_ffff "8.10.8" "Receive ring head.";
     DcaRxctrl "DCA_RXCTRL" 0x0c014 [16 x 64] Rw 0x0000_a200 0xffff_ffff "8.13" "Whose cache received descriptors, headers and payload ask for: CPUID, and an enable bit each. Relaxed ordering and snooping hold their values.";
-    Rdt "RDT" 0x0c018 [16 x 64] Rw 0 0x0000_ffff "8.10" "Receive ring tail.";
-    Rxdctl "RXDCTL" 0x0c028 [16 x 64] Rw 0x0001_0000 0x061f_1f1f "8.10" "Receive descriptor thresholds, in descriptors, and ENABLE; SWFLUSH clears itself. Queue 0 is on after a reset.";
+    Rdt "RDT" 0x0c018 [16 x 64] Rw 0 0x0000_ffff "8.10.9" "Receive ring tail.";
+    Rxdctl "RXDCTL" 0x0c028 [16 x 64] Rw 0x0001_0000 0x061f_1f1f "8.10.10" "Receive descriptor thresholds, in descriptors, and ENABLE; SWFLUSH clears itself. Queue 0 is on after a reset.";
     Rqdpc "RQDPC" 0x0c030 [16 x 64] Rc 0 0 "8.18" "Frames that were dropped for want of descriptors, of a queue with SRRCTL.DROP_EN.";
     Dvmolr "DVMOLR" 0x0c038 [16 x 64] Rw 0 0xc000_0000 "8.14" "Offloads of pools' queues: hold their values.";
     Tdbal "TDBAL" 0x0e000 [16 x 64] Rw 0 0xffff_ff80 "8.12" "Transmit ring base, low.";
