@@ -1,5 +1,5 @@
-//! A network program beside programs that are hungry for cache: touchfwd on the first harts, and on the last ones compute, each through a
-//! table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
+//! A network program beside programs that are hungry for cache or memory bandwidth: touchfwd on the first harts, and on the last ones compute or
+//! stream, each through a table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Bytes;
@@ -16,6 +16,23 @@ pub(crate) const DEFAULTS: &[&str] = &["neighbour.cores=1", "platform.harts=2", 
 /// What Linux and the program for frames need beside tables.
 const RAM_BESIDE: u64 = 256 << 20;
 
+/// How a neighbour goes through its table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// In random order, each load's address being what the one before has found (`compute`): it takes room in caches.
+    #[default]
+    Walk,
+    /// From the first line to the last, no load waiting for another (`stream`): it takes memory bandwidth too.
+    Stream,
+}
+
+impl Pattern {
+    fn is_walk(&self) -> bool {
+        *self == Pattern::Walk
+    }
+}
+
 /// Who is beside the network program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -24,13 +41,16 @@ pub struct NeighbourConfig {
     /// those of `touch.cores`. They are not summed up in figures a packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// The table through which each walks, a line a step in random order: 1 KiB to 1 GiB.
+    /// The table that each goes through, a line a step: 1 KiB to 1 GiB.
     pub table: Bytes,
+    /// In which order.
+    #[serde(skip_serializing_if = "Pattern::is_walk")]
+    pub pattern: Pattern,
 }
 
 impl Default for NeighbourConfig {
     fn default() -> Self {
-        NeighbourConfig { cores: None, table: Bytes(8 << 20) }
+        NeighbourConfig { cores: None, table: Bytes(8 << 20), pattern: Pattern::Walk }
     }
 }
 
@@ -76,11 +96,13 @@ pub(crate) fn harts(config: &RunConfig) -> u32 {
 
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
-    let (cores, table) = (harts(config), config.options::<NeighbourConfig>().table.0 >> 10);
+    let NeighbourConfig { table: Bytes(table), pattern, .. } = *config.options::<NeighbourConfig>();
+    let (cores, kib) = (harts(config), table >> 10);
     let program =
         touch::touchfwd(config).replacen("doorbell.app=", "doorbell.app=neighbour neighbour.app=", 1);
     let first = config.platform.harts - cores;
-    format!("{program} neighbour.cores={cores} neighbour.first={first} neighbour.kib={table}")
+    let stream = if pattern == Pattern::Stream { " neighbour.program=stream" } else { "" };
+    format!("{program} neighbour.cores={cores} neighbour.first={first} neighbour.kib={kib}{stream}")
 }
 
 #[cfg(test)]
@@ -96,11 +118,16 @@ mod tests {
         assert!(words.starts_with("doorbell.app=neighbour neighbour.app=touchfwd "), "{words}");
         assert!(words.ends_with("neighbour.cores=2 neighbour.first=2 neighbour.kib=1024"), "{words}");
         assert_eq!(config.measured_harts(), 2);
+        let streaming = on_fast(&[&set[..], &["neighbour.pattern=stream"]].concat()).unwrap();
+        let words = benchmark("neighbour").unwrap().workload(&streaming).words;
+        assert!(words.ends_with(" neighbour.kib=1024 neighbour.program=stream"), "{words}");
+        assert!(config.hash() != streaming.hash());
         for (set, says) in [
             (&["neighbour.cores=1"][..], "the machine has 1 hart(s); set platform.harts=2"),
             (&["neighbour.cores=16", "platform.harts=16"], "16 is not from 0 to 15"),
             (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
             (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),
+            (&["neighbour.pattern=run"], "`walk` or `stream`"),
         ] {
             let error = on_fast(set).unwrap_err();
             assert!(error.contains(says), "{error}");

@@ -34,7 +34,7 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("dpdk-82576": "image.toml", "programs/memcached-shards.c"),
     recipe!("net-82576": "image.toml", "memcached"),
     recipe!("ovs": "image.toml", "ovs-app"),
-    recipe!("neighbour": "image.toml", "neighbour-app"),
+    recipe!("neighbour": "image.toml", "neighbour-app", "programs/stream.c"),
     recipe!("netperf": "image.toml", "netperf.packages"),
     recipe!("netperf-82576": "image.toml"),
     recipe!("servers": "image.toml", "nginx.conf"),

@@ -151,7 +151,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "neighbour",
-        summary: "touchfwd beside programs that are hungry for cache (neighbour.cores, neighbour.table)",
+        summary: "touchfwd beside programs that are hungry for cache or bandwidth (neighbour.cores, .table, .pattern)",
         image: "neighbour",
         guest_words: neighbour::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<NeighbourConfig>()],
