@@ -33,6 +33,7 @@ mod moved;
 mod neighbour;
 mod netperf;
 mod network;
+mod nfs;
 mod nodes;
 mod observe;
 mod options;

@@ -1,4 +1,4 @@
-//! What benchmarks share that move bytes or transactions between two nodes, iperf, netperf, redis and web: the client is told what to do on its
+//! What benchmarks share that move bytes or transactions between two nodes, iperf, netperf, redis, web and nfs: the client is told what to do on its
 //! console; a part of what it does is measured, by what crosses the cable.
 
 use std::collections::BTreeMap;

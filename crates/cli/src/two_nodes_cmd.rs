@@ -1,4 +1,4 @@
-//! `doorbell run iperf`, `netperf`, `redis` and `web`: between two nodes on one cable.
+//! `doorbell run iperf`, `netperf`, `redis`, `web` and `nfs`: between two nodes on one cable.
 
 use anyhow::bail;
 use doorbell_bench::{BENCHMARKS, Benchmark, Nodes};

@@ -11,6 +11,7 @@ use crate::elf::{self, dynamic, module_depends};
 use crate::error::ImageError;
 use crate::host::{self, XZ};
 use crate::image::{INITRAMFS_FILE, KERNEL_FILE};
+use crate::labels::without_labels;
 use crate::m5;
 use crate::recipe::{Recipe, Spec};
 use crate::tree::Tree;
@@ -257,7 +258,11 @@ fn put_modules(spec: &Spec, tree: &Tree, release: &str, archive: &mut Archive) -
     let order: String = loaded.iter().map(|name| format!("{name}.ko\n")).collect();
     let order = Node::File { mode: 0o644, content: order.into_bytes() };
     archive.put(MODULE_ORDER, order).map_err(fail)?;
-    for (name, content) in contents {
+    for (name, mut content) in contents {
+        if spec.kernel.strip {
+            content = without_labels(&content)
+                .map_err(|problem| fail(format!("module {name} cannot be stripped: {problem}")))?;
+        }
         let node = Node::File { mode: 0o644, content };
         archive.put(&format!("{MODULE_FOLDER}/{name}.ko"), node).map_err(fail)?;
     }

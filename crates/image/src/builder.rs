@@ -224,11 +224,17 @@ fn installed(
         return Ok(BTreeMap::new());
     }
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
-    let others = Index::new(&packages.index).closure(&wanted.roots, &wanted.leave_out).map_err(fail)?;
+    let closure = |of: &[String]| {
+        let found = Index::new(&packages.index).closure(of, &wanted.leave_out).map_err(fail)?;
+        Ok::<_, ImageError>(found.into_iter().map(|package| package.name).collect::<BTreeSet<_>>())
+    };
+    let others = closure(&wanted.roots)?;
+    // Packages to compile against are no part of it.
+    let of_guest = closure(&[wanted.roots.as_slice(), &wanted.install].concat())?;
     let folder = temporary(&place.cache, UNPACK_PREFIX)?;
     for (package, deb) in packages.all.iter().zip(&packages.debs) {
         let is_named = wanted.install.contains(&package.name);
-        if is_named || !others.iter().any(|other| other.name == package.name) {
+        if is_named || of_guest.contains(&package.name) && !others.contains(&package.name) {
             unpack([deb].into_iter(), folder.path(), place)?;
         }
     }

@@ -64,6 +64,7 @@ struct MorePackages {
 #[serde(deny_unknown_fields, default)]
 struct MoreKernel {
     modules: Vec<String>,
+    strip: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -93,6 +94,7 @@ impl Extension {
         }
         spec.packages.exact.clone_from(&self.packages.exact);
         spec.kernel.modules.extend_from_slice(&self.kernel.modules);
+        spec.kernel.strip |= self.kernel.strip;
         let (all, more) = (&mut spec.initramfs, &self.initramfs);
         all.elf.extend_from_slice(&more.elf);
         all.data.extend_from_slice(&more.data);

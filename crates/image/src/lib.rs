@@ -48,6 +48,7 @@ mod image;
 mod index;
 mod install;
 mod known;
+mod labels;
 mod m5;
 mod manifest;
 mod overlay;

@@ -93,6 +93,9 @@ pub(crate) struct Kernel {
     pub image: String,
     #[serde(default)]
     pub modules: Vec<String>,
+    /// Whether modules come without the labels of the compiler's (`labels`).
+    #[serde(default)]
+    pub strip: bool,
 }
 
 /// What goes into the initial RAM file system.

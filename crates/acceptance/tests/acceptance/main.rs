@@ -29,6 +29,7 @@ mod microbenchmarks;
 mod native_programs;
 mod netperf;
 mod networks;
+mod nfs;
 mod nic_from_outside;
 mod observers;
 mod own_function;

@@ -99,5 +99,7 @@ fn what_servers_cannot_be_asked_is_refused() {
     doorbell(&["run", "redis", "--set", "redis.pipeline=0"])
         .refused_with(&["redis.pipeline", "from 1 to 128"]);
     doorbell(&["run", "web", "--set", "web.file=5"]).refused_with(&["web.file", "100, 1000, 10000"]);
+    doorbell(&["run", "nfs", "--set", "nfs.writers=4"])
+        .refused_with(&["nfs.file", "set platform.ram=512MiB"]);
     doorbell(&["run", "web", "--rate", "1Mpps"]).refused_with(&["--rate", "web has none"]);
 }

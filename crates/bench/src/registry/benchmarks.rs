@@ -14,6 +14,7 @@ use crate::memcached::{self, MemcachedDpdkConfig};
 use crate::memcached_kernel::{self, MemcachedKernelConfig};
 use crate::neighbour::{self, NeighbourConfig};
 use crate::netperf::{self, NetperfConfig};
+use crate::nfs::{self, NfsConfig};
 use crate::options::Section;
 use crate::ovs::{self, OvsConfig};
 use crate::pipeline::{self, StagesConfig};
@@ -237,6 +238,18 @@ pub const BENCHMARKS: &[Benchmark] = &[
         },
         image: "servers",
         options: &[KERNEL, Section::of::<WebConfig>(), TRANSFER],
+        ..BETWEEN_NODES
+    },
+    Benchmark {
+        name: "nfs",
+        summary: "Linux' NFS server takes files that programs in a second node write block by block",
+        nodes: Nodes::Two {
+            guests: nfs::guests,
+            run_up: transfer::run_up::<NfsConfig>,
+            measure: transfer::measure_part::<NfsConfig>,
+        },
+        image: "nfs",
+        options: &[KERNEL, Section::of::<NfsConfig>(), TRANSFER],
         ..BETWEEN_NODES
     },
 ];

@@ -1,0 +1,67 @@
+//! Linux' NFS server between two nodes: what is counted are the WRITEs that are answered on the cable, as tshark has its bytes. Left to the long run, as it boots
+//! an image of its own. Needs tshark.
+
+use std::path::Path;
+use std::process::Command;
+
+use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
+use serde_json::Value;
+
+/// A run into a folder; its summary.
+fn nfs(out: &Path, options: &str) -> Value {
+    let common =
+        ["run", "nfs", "--preset", "fast", "--json", "-q", "--out", out.to_str().expect("a path in UTF-8")];
+    let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
+    serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
+}
+
+/// Bytes of each WRITE (operation 38 of RFC 7530) to which a capture has the answer: in its payload stand the operation, that it went well, and
+/// how many bytes were written. The capture begins amid a call, and tshark takes such a stream for none of NFS'.
+fn written(capture: &Path) -> Vec<u64> {
+    const WRITE_WENT_WELL: &str = "0000002600000000";
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(capture).args([
+        "-Y",
+        "ip.src == 10.0.0.2 && tcp.len > 0",
+        "-T",
+        "fields",
+        "-e",
+        "tcp.payload",
+    ]);
+    let output = command.output().expect("this check needs tshark (package tshark)");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("tshark writes text");
+    let count = |at: usize| text.get(at + WRITE_WENT_WELL.len()..).and_then(|rest| rest.get(..8));
+    let answers = text.match_indices(WRITE_WENT_WELL).filter_map(|(at, _)| count(at));
+    answers.map(|digits| u64::from_str_radix(digits, 16).expect("hexadecimal digits")).collect()
+}
+
+#[test]
+fn an_nfs_server_acknowledges_the_blocks_that_its_client_writes() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let folder = scratch();
+    for (options, most) in
+        [("", 1 << 20), ("--set nfs.wsize=32KiB --set nfs.writers=2 --set nfs.file=8MiB", 32 << 10)]
+    {
+        let out = folder.path().join(format!("{most}"));
+        let found = nfs(&out, &format!("{options} --warmup 5ms --duration 40ms --pcap"));
+        let parts =
+            found.pointer("/transfer/over_time").and_then(Value::as_array).expect("it is told over time");
+        let of = |part: &Value, key: &str| part[key].as_f64().expect("a number");
+        // Gigabits a second times nanoseconds are bits.
+        let moved: f64 = parts.iter().map(|part| of(part, "gbps") * of(part, "length_ns") / 8.0).sum();
+        let writes = written(&out.join("wire.pcap"));
+        assert_eq!(writes.iter().max(), Some(&most), "{writes:?}");
+        // Each of eight threads may have a whole one that it has not answered, and another is coming in, at the beginning or at the end;
+        // calls have some 200 bytes besides, and there are COMMITs.
+        let payload = writes.iter().sum::<u64>() as f64;
+        let off = 9.0 * most as f64 + 0.02 * moved;
+        assert!(moved > 1.5e7 && (payload - moved).abs() <= off, "{payload} of {moved}: {found}");
+        assert!(of(&found["transfer"], "drive_idle") > 0.2, "{found}");
+    }
+    let again =
+        |name: &str| nfs(&folder.path().join(name), "--warmup 1ms --duration 2ms")["state_hash"].clone();
+    assert_eq!(again("one"), again("two"));
+}
