@@ -66,7 +66,7 @@ impl Machine {
 
     /// Sets the virtual addresses at which harts stop before executing, in whatever address space.
     pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
-        for hart in &mut self.harts {
+        for hart in self.harts.iter_mut() {
             hart.set_breakpoints(breakpoints);
         }
     }

@@ -18,6 +18,7 @@ mod dma;
 mod events;
 mod fingerprint;
 mod functions;
+mod harts;
 mod harts_config;
 mod interrupt_controller;
 mod interrupts;

@@ -14,6 +14,7 @@ use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
 use crate::functions::{FUNCTIONS_MAX, PciFunction, PluggedFunction};
+use crate::harts::Harts;
 use crate::interrupt_controller::InterruptController;
 use crate::nic_function;
 use crate::port::Port;
@@ -21,14 +22,14 @@ use crate::ports_config::PortConfig;
 use crate::renew::Spare;
 use crate::run::Outcome;
 use crate::timed::{Recording, Timing};
-use crate::turns::{Ready, Turns};
+use crate::turns::Turns;
 use crate::writers::Writers;
 
 /// A simulated computer with its NICs, links and load generators.
 pub struct Machine {
     pub(crate) config: MachineConfig,
     pub(crate) ram: Ram,
-    pub(crate) harts: Vec<Hart>,
+    pub(crate) harts: Harts,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) timebase: Clock,
     pub(crate) clint: Clint,
@@ -47,7 +48,6 @@ pub struct Machine {
     /// When the device access that is being made was made; zero if none is.
     pub(crate) access_at: Ps,
     pub(crate) turns: Turns,
-    pub(crate) ready: Ready,
     pub(crate) timing: Option<Box<Timing>>,
     /// What records where there are no timing models. An observer.
     pub(crate) recording: Option<Box<Recording>>,
@@ -107,7 +107,7 @@ impl Machine {
         let ports = (0..nics).map(|port| build_port(&config, seed, port, port)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
             ram,
-            harts,
+            harts: Harts::new(harts),
             queue: EventQueue::new(),
             timebase: Clock::new(platform.timebase),
             clint: Clint::new(platform.harts),
@@ -124,7 +124,6 @@ impl Machine {
             reached: Ps::ZERO,
             access_at: Ps::ZERO,
             turns: Turns::new(platform.harts as usize),
-            ready: Ready::default(),
             timing: None,
             recording: None,
             stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],

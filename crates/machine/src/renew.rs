@@ -49,6 +49,6 @@ impl Machine {
         seed: u64,
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts }, functions)
+        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts.into_vec() }, functions)
     }
 }

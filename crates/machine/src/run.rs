@@ -98,10 +98,10 @@ impl Machine {
     }
 
     /// How many instructions may still retire. They are not added up where any number may.
-    pub(crate) fn instructions_left(&self, limits: &Limits) -> u64 {
+    pub(crate) fn instructions_left(&mut self, limits: &Limits) -> u64 {
         match limits.instructions {
             u64::MAX => u64::MAX,
-            limit => limit.saturating_sub(self.instructions()),
+            limit => limit.saturating_sub(self.harts.instructions()),
         }
     }
 

@@ -10,7 +10,7 @@
 //! (the run ends once every hart has come to the end of the limit's segment), why it is part of the state which harts
 //! wait, and why a turn ends where another hart's waiting may.
 
-use doorbell_riscv::{Hart, Stop};
+use doorbell_riscv::Stop;
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
@@ -39,9 +39,8 @@ impl Turns {
     }
 
     /// The first hart that has not come to the segment's end and need not wait.
-    fn next(&self, ready: &Ready, end: Ps) -> Turn {
-        let at = &ready.at;
-        let (first, second) = ready.first_two();
+    fn next(&self, at: &[Ps], end: Ps) -> Turn {
+        let (first, second) = first_two(at);
         let others = |index: usize| if at[index] == first { second } else { first };
         let waits = |index: &usize| self.ahead[*index] && at[*index] > others(*index);
         let next = (0..at.len()).find(|index| at[*index] < end && !waits(index));
@@ -59,57 +58,20 @@ struct Turn {
     others: Ps,
 }
 
-/// When each hart goes on by itself, [`Ps::MAX`] if something else must happen first. It follows from the harts, of which with many this is all that
-/// is looked at for each turn.
-#[derive(Debug, Default)]
-pub(crate) struct Ready {
-    at: Vec<Ps>,
-}
-
-impl Ready {
-    /// Something happened that may concern any hart.
-    pub fn look(&mut self, harts: &[Hart]) {
-        self.at.clear();
-        self.at.extend(harts.iter().map(Self::of));
-    }
-
-    /// One hart went on.
-    pub fn look_at(&mut self, index: usize, hart: &Hart) {
-        self.at[index] = Self::of(hart);
-    }
-
-    /// The harts that can run, and when.
-    pub fn each(&self) -> impl Iterator<Item = (usize, Ps)> {
-        self.at.iter().copied().enumerate().filter(|(_, at)| *at < Ps::MAX)
-    }
-
-    /// Whether nothing has been missed.
-    pub fn is_of(&self, harts: &[Hart]) -> bool {
-        self.at.iter().copied().eq(harts.iter().map(Self::of))
-    }
-
-    fn of(hart: &Hart) -> Ps {
-        if Machine::can_run(hart) { hart.time() } else { Ps::MAX }
-    }
-
-    /// The two earliest times, which are the same if two harts are the earliest.
-    fn first_two(&self) -> (Ps, Ps) {
-        self.at
-            .iter()
-            .fold((Ps::MAX, Ps::MAX), |(first, second), &at| (first.min(at), second.min(first.max(at))))
-    }
+/// The two earliest times, which are the same if two harts are the earliest.
+fn first_two(at: &[Ps]) -> (Ps, Ps) {
+    at.iter().fold((Ps::MAX, Ps::MAX), |(first, second), &at| (first.min(at), second.min(first.max(at))))
 }
 
 impl Machine {
     /// Runs a machine with several harts; see [`Machine::run`].
     pub(crate) fn run_in_turns(&mut self, limits: &Limits) -> Outcome {
-        self.ready.look(&self.harts);
         loop {
             if let Some(outcome) = self.ended(limits) {
                 return outcome;
             }
             let next_event = self.queue.next_time();
-            let earliest = self.ready.each().map(|(_, at)| at).min();
+            let earliest = self.harts.ready().iter().copied().min().filter(|at| *at < Ps::MAX);
             if earliest.is_none() && next_event == Ps::MAX {
                 return self.asleep(limits);
             }
@@ -129,7 +91,6 @@ impl Machine {
                 _ => {
                     self.handle_next_event();
                     self.turns.restart();
-                    self.ready.look(&self.harts);
                 }
             }
         }
@@ -147,18 +108,13 @@ impl Machine {
 
     /// The next hart runs until its turn ends.
     fn take_turn(&mut self, end: Ps, limits: &Limits) {
-        debug_assert!(self.ready.is_of(&self.harts), "a hart was changed by another's turn");
-        let Turn { hart: index, end, others } = self.turns.next(&self.ready, end);
+        let Turn { hart: index, end, others } = self.turns.next(self.harts.ready(), end);
         self.harts[index].set_synced_until(others);
         self.turns.ahead[index] = false;
         match self.run_hart(index, end, limits) {
             Stop::Ahead => self.turns.ahead[index] = true,
             Stop::Slot => {}
-            _ => {
-                self.turns.restart();
-                return self.ready.look(&self.harts);
-            }
+            _ => self.turns.restart(),
         }
-        self.ready.look_at(index, &self.harts[index]);
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Sharing {
     /// For each hart, the reservations of the others that it knows of and that have stood since: its stores there are
     /// watched already.
     known: Vec<Vec<u64>>,
+    /// A bit for each hart that there may be news for: the lists above need not be searched at each turn.
+    news: u64,
 }
 
 impl Sharing {
@@ -49,6 +51,7 @@ impl Sharing {
             stale_for: vec![Vec::new(); harts],
             code_for: vec![Vec::new(); harts],
             known: vec![vec![NONE; harts]; harts],
+            news: 0,
         }
     }
 
@@ -67,11 +70,15 @@ impl Sharing {
     }
 
     pub fn reserve(&mut self, hart: usize, addr: PhysAddr) {
+        self.news = u64::MAX;
         self.reservations[hart] = addr.0 & !(RESERVATION_BYTES - 1);
     }
 
     pub fn take_reservation(&mut self, hart: usize, addr: PhysAddr) -> bool {
         let reserved = std::mem::replace(&mut self.reservations[hart], NONE);
+        if reserved != NONE {
+            self.news = u64::MAX;
+        }
         reserved == addr.0 & !(RESERVATION_BYTES - 1)
     }
 
@@ -83,6 +90,7 @@ impl Sharing {
 
     /// A hart has decoded the first code of a page.
     pub fn code_found(&mut self, by: usize, page: u64) {
+        self.news = u64::MAX;
         for (hart, pages) in self.code_for.iter_mut().enumerate() {
             if hart != by {
                 pages.push(page);
@@ -102,6 +110,7 @@ impl Sharing {
 
     pub fn take_stale_code(&mut self, by: usize) -> Vec<u64> {
         let pages = std::mem::take(&mut self.stale);
+        self.news = u64::MAX;
         for (hart, stale) in self.stale_for.iter_mut().enumerate() {
             if hart != by {
                 stale.extend(&pages);
@@ -112,9 +121,16 @@ impl Sharing {
 
     #[inline]
     pub fn take_news(&mut self, hart: usize) -> Option<News> {
-        if self.reservations.len() == 1 {
+        let own = 1 << hart;
+        if self.news & own == 0 || self.reservations.len() == 1 {
             return None;
         }
+        self.news &= !own;
+        self.find_news(hart)
+    }
+
+    #[cold]
+    fn find_news(&mut self, hart: usize) -> Option<News> {
         let mut news = News {
             stale_code_pages: std::mem::take(&mut self.stale_for[hart]),
             watch: std::mem::take(&mut self.code_for[hart]),
@@ -138,6 +154,7 @@ impl Sharing {
         let fits = reservations.len() == self.reservations.len() && reservations.iter().all(inside);
         if fits {
             self.reservations.copy_from_slice(reservations);
+            self.news = u64::MAX;
         }
         fits
     }

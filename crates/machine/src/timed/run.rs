@@ -35,15 +35,14 @@ pub(super) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps,
 impl Machine {
     /// Runs with timing models; see [`Machine::run`].
     pub(crate) fn run_noting(&mut self, limits: &Limits) -> Outcome {
-        self.ready.look(&self.harts);
         loop {
             if let Some(outcome) = self.ended(limits) {
                 return outcome;
             }
             let next_event = self.queue.next_time();
             let horizon = next_event.min(limits.time);
-            debug_assert!(self.ready.is_of(&self.harts), "a hart was changed by another's block");
-            match earliest(self.ready.each()) {
+            let ready = self.harts.ready().iter().copied().enumerate();
+            match earliest(ready.filter(|(_, at)| *at < Ps::MAX)) {
                 (Some((time, hart)), others) if time < horizon => {
                     if self.instructions_left(limits) == 0 {
                         return Outcome::Instructions;
@@ -52,7 +51,6 @@ impl Machine {
                 }
                 _ if next_event <= limits.time && next_event < Ps::MAX => {
                     self.handle_next_event();
-                    self.ready.look(&self.harts);
                 }
                 (None, _) if next_event == Ps::MAX => return self.asleep(limits),
                 _ => {
@@ -88,7 +86,6 @@ impl Machine {
             let at = hart.time();
             self.queue.schedule(at, Phase::Mmio, Event::DeviceStart { hart: index as u32 });
             self.timing = Some(timing);
-            self.ready.look_at(index, &self.harts[index]);
             return;
         }
         if let Some(Stop::Mmio(request)) = stop {
@@ -97,12 +94,8 @@ impl Machine {
             timing.record(index, (hart, &self.ram), Ended::Access(op), leaves);
         }
         self.timing = Some(timing);
-        match stop {
-            None => self.ready.look_at(index, &self.harts[index]),
-            Some(stop) => {
-                self.act_on(index, stop, limits);
-                self.ready.look(&self.harts);
-            }
+        if let Some(stop) = stop {
+            self.act_on(index, stop, limits);
         }
     }
 

@@ -110,7 +110,7 @@ fn harts(config: &MachineConfig) -> (Vec<Hart>, Ram) {
     let mut machine = Machine::new(config.clone(), 1).unwrap();
     assert!(machine.load_bare(&program()));
     let Machine { harts, ram, .. } = machine;
-    (harts, ram)
+    (harts.into_vec(), ram)
 }
 
 /// One block, and what belongs to it.
