@@ -93,6 +93,7 @@ pub use memcached::MemcachedDpdkConfig;
 pub use neighbour::NeighbourConfig;
 pub use netperf::{NetperfConfig, NetperfTest};
 pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NodeTable};
+pub use nfs::NfsConfig;
 pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};
 pub use observe::{
     FunctionTable, KindRules, Observe, Observed, PIPELINE_MAX, RecordedNames, TIMELINE_PACKETS, konata,
@@ -121,4 +122,4 @@ pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
 pub use touch::TouchConfig;
 pub use transfer::TransferConfig;
 pub use trial::{Standing, Trial, TrialResult};
-pub use web::WebConfig;
+pub use web::{WebConfig, WebMix, WebServer};

@@ -1,5 +1,5 @@
-//! A web server between two nodes: Debian's nginx, and wrk as clients in a closed loop with connections that stay, over the kernel's stack.
-//! What is counted are the requests that cross the cable and are acknowledged, all as long as each other.
+//! A web server between two nodes: Debian's nginx or Apache, and wrk as clients in a closed loop with connections that stay, over the kernel's
+//! stack. What is counted are the requests that cross the cable and are acknowledged, all as long as each other.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::Protocol;
@@ -18,11 +18,35 @@ use crate::{cores, shards};
 const FILES: [u32; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
 /// The port of the first server of several.
 const PORT: u16 = 8100;
+/// A directory of SPECweb99's mix: nine files of each of four classes.
+const DIRECTORY_BYTES: u64 = 4_999_500;
+
+/// Servers that there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WebServer {
+    /// nginx with one worker, which sends files by sendfile.
+    #[default]
+    Nginx,
+    /// Apache with mpm_event, processes and threads as Debian has them.
+    Apache,
+}
+
+/// What clients ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WebMix {
+    /// Files as SPECweb99 draws them: four classes of sizes, nine files in each, and directories by Zipf's law.
+    Specweb99,
+}
 
 /// The clients' options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebConfig {
+    /// The server.
+    #[serde(skip_serializing_if = "is_default")]
+    pub server: WebServer,
     /// Cores, 1 to 8 (without this, one), each with an nginx on a port of its own (from 8100 on), a queue of the NIC that interrupts it, and
     /// a wrk whose connections come in by that queue. More than one needs as many harts, NICs of the model 82576, and
     /// `platform.interrupts = "aia"`, without which Linux gives a port one queue.
@@ -32,11 +56,33 @@ pub struct WebConfig {
     pub connections: u32,
     /// Bytes of the file that is asked for: 100, 1000, 10000, 100000 or 1000000.
     pub file: u32,
+    /// Many files are asked for instead, as a benchmark draws them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mix: Option<WebMix>,
+    /// Directories of that mix, 1 to 100 (8, unless given), each of 5 MB; all may have a quarter of `platform.ram`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directories: Option<u32>,
+    /// How many of a hundred of the mix's requests are for a page that is made anew for each, and has the file in it, 0 to 100 (30, unless given).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dynamic: Option<u32>,
+}
+
+/// Configurations from before there was a choice keep their hash.
+fn is_default(server: &WebServer) -> bool {
+    *server == WebServer::default()
 }
 
 impl Default for WebConfig {
     fn default() -> Self {
-        WebConfig { cores: 1, connections: 16, file: 1000 }
+        WebConfig {
+            server: WebServer::default(),
+            cores: 1,
+            connections: 16,
+            file: 1000,
+            mix: None,
+            directories: None,
+            dynamic: None,
+        }
     }
 }
 
@@ -44,44 +90,98 @@ impl Options for WebConfig {
     const SECTION: &'static str = "web";
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let fail = |key: &str, problem: String| Err(ConfigError::new(format!("web.{key}"), problem));
         shards::check("web.cores", self.cores, config)?;
+        if self.cores > 1 && (self.server != WebServer::Nginx || self.mix.is_some()) {
+            return fail("cores", format!("{}; Apache and mixes are for one core", self.cores));
+        }
         if !(1..=256).contains(&self.connections) {
-            let problem = format!("{} is not from 1 to 256", self.connections);
-            return Err(ConfigError::new("web.connections", problem));
+            return fail("connections", format!("{} is not from 1 to 256", self.connections));
         }
         if !FILES.contains(&self.file) {
             let problem = format!("there is no file of {} bytes; there are {FILES:?}", self.file);
-            return Err(ConfigError::new("web.file", problem));
+            return fail("file", problem);
         }
-        Ok(())
+        let of_mix = [("directories", self.directories), ("dynamic", self.dynamic)];
+        match self.mix {
+            Some(WebMix::Specweb99) => self.check_mix(config),
+            None => match of_mix.into_iter().find(|(_, value)| value.is_some()) {
+                Some((key, _)) => fail(key, "it is a mix's; set web.mix=specweb99".to_owned()),
+                None => Ok(()),
+            },
+        }
     }
 }
 
 impl WebConfig {
-    /// A request as wrk writes it, which names a port that is not 80; all of several servers have as many digits.
+    fn check_mix(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let fail = |key: &str, problem: String| Err(ConfigError::new(format!("web.{key}"), problem));
+        let (directories, ram) = (self.directories(), config.platform.ram);
+        if !(1..=100).contains(&directories) {
+            return fail("directories", format!("{directories} is not from 1 to 100"));
+        }
+        if self.dynamic() > 100 {
+            return fail("dynamic", format!("{} is not from 0 to 100", self.dynamic()));
+        }
+        let needed = u64::from(directories) * DIRECTORY_BYTES * 4;
+        if needed > ram.0 {
+            let least = needed.div_ceil(64 << 20) * 64;
+            let problem = format!(
+                "{directories} of 5 MB are more than a quarter of {ram}; set platform.ram={least}MiB"
+            );
+            return fail("directories", problem);
+        }
+        Ok(())
+    }
+
+    fn directories(&self) -> u32 {
+        self.directories.unwrap_or(8)
+    }
+
+    fn dynamic(&self) -> u32 {
+        self.dynamic.unwrap_or(30)
+    }
+
+    /// A request as wrk writes it, which names a port that is not 80; all of several servers have as many digits, and so have a mix's.
     fn request(&self) -> String {
         let port = if self.cores > 1 { format!(":{PORT}") } else { String::new() };
-        format!("GET /{} HTTP/1.1\r\nHost: 10.0.0.2{port}\r\n\r\n", self.file)
+        let path = match self.mix {
+            Some(WebMix::Specweb99) => "f/00/0_1".to_owned(),
+            None => self.file.to_string(),
+        };
+        format!("GET /{path} HTTP/1.1\r\nHost: 10.0.0.2{port}\r\n\r\n")
+    }
+
+    /// What is typed at the clients.
+    fn typed(&self) -> String {
+        let WebConfig { connections, file, .. } = self;
+        match self.mix {
+            Some(WebMix::Specweb99) => {
+                let of_mix = format!("{} {}", self.directories(), self.dynamic());
+                format!("--connections {connections} http://10.0.0.2/ -- {of_mix}")
+            }
+            None if self.cores > 1 => format!("{connections} {file}"),
+            None => format!("--connections {connections} http://10.0.0.2/{file}"),
+        }
     }
 }
 
 impl Transfers for WebConfig {
     fn load(&self) -> Load {
-        let WebConfig { cores, connections, file } = self;
-        let several = *cores > 1;
+        let WebConfig { cores, connections, file, .. } = self;
         Load {
             program: "wrk",
-            name: format!("GET /{file}"),
+            name: match self.mix {
+                Some(WebMix::Specweb99) => format!("GET, {} % dynamic", self.dynamic()),
+                None => format!("GET /{file}"),
+            },
             connections: connections * cores,
             depth: 1,
             start: RunUp {
-                typed: match several {
-                    true => format!("{connections} {file}"),
-                    false => format!("--connections {connections} http://10.0.0.2/{file}"),
-                },
+                typed: self.typed(),
                 counted: 0,
                 begun: is_more_than_talk,
-                whole: several.then_some("web: all connections are made"),
+                whole: (*cores > 1).then_some("web: all connections are made"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
@@ -92,19 +192,39 @@ impl Transfers for WebConfig {
     }
 }
 
-/// What runs in the nodes: nginx in node 0, wrk in node 1; of several cores, one on each.
+/// What runs in the nodes: nginx or Apache in node 0, wrk in node 1; of several cores, one on each.
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
-    let cores = config.options::<WebConfig>().cores;
-    if cores > 1 {
+    const SERVING: &str = "web: serving";
+    const WAITING: &str = "web: waiting";
+    let web = config.options::<WebConfig>();
+    if web.cores > 1 {
         let server = include_str!("../../../guest/scripts/web-servers");
         let client = include_str!("../../../guest/scripts/web-clients");
-        let server = ("web-servers", server, "web: serving");
-        return shards::guests(config, "servers", cores, server, ("web-clients", client, "web: waiting"));
+        let server = ("web-servers", server, SERVING);
+        return shards::guests(config, "servers", web.cores, server, ("web-clients", client, WAITING));
     }
-    let server = include_str!("../../../guest/scripts/web-server");
-    let client = include_str!("../../../guest/scripts/web-client");
-    let (server, client) = (("web-server", server, "web: serving"), ("web-client", client, "web: waiting"));
-    transfer::guests(config, "servers", server, client)
+    let files = match web.mix {
+        Some(WebMix::Specweb99) => {
+            let files = include_str!("../../../guest/scripts/web-mix-files");
+            format!("directories={}\n{files}", web.directories())
+        }
+        None => String::new(),
+    };
+    let (image, name, server) = match (web.server, web.mix) {
+        (WebServer::Nginx, None) => {
+            ("servers", "web-server", include_str!("../../../guest/scripts/web-server"))
+        }
+        (WebServer::Nginx, Some(_)) => {
+            ("servers", "web-mix-nginx", include_str!("../../../guest/scripts/web-mix-nginx"))
+        }
+        (WebServer::Apache, _) => ("apache", "web-apache", include_str!("../../../guest/scripts/web-apache")),
+    };
+    let (client_name, client) = match web.mix {
+        Some(_) => ("web-mix-client", include_str!("../../../guest/scripts/web-mix-client")),
+        None => ("web-client", include_str!("../../../guest/scripts/web-client")),
+    };
+    let server = files + server;
+    transfer::guests(config, image, (name, &server, SERVING), (client_name, client, WAITING))
 }
 
 #[cfg(test)]
@@ -114,7 +234,11 @@ mod tests {
 
     #[test]
     fn requests_are_those_of_the_configuration_for_a_file_that_there_is() {
-        let web = |set: &str| resolve("fast", &[set.to_owned()]).map_err(|error| error.to_string());
+        let web_of = |set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+            resolve("fast", &set).map_err(|error| error.to_string())
+        };
+        let web = |set: &str| web_of(&[set]);
         let config = web("web.file=10000").unwrap();
         let load = config.options::<WebConfig>().load();
         assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/10000");
@@ -126,6 +250,36 @@ mod tests {
         assert_eq!((load.servers.len(), &load.servers[3][..]), (4, &[8103][..]));
         assert_eq!(load.transaction.unwrap().bytes, 43);
         assert!(web("web.file=1024").unwrap_err().contains("web.file: there is no file of 1024 bytes"));
+        let mix = web_of(&["web.mix=specweb99", "web.directories=12", "web.server=apache"]).unwrap();
+        let load = mix.options::<WebConfig>().load();
+        assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/ -- 12 30");
+        assert_eq!(load.transaction.unwrap().bytes, 42);
+        let [server, client] = guests(&mix);
+        assert_eq!((&server.image[..], &client.image[..]), ("apache", "apache"));
+        assert!(server.script.unwrap().1.starts_with("directories=12\n"));
         assert!(web("web.connections=257").unwrap_err().contains("from 1 to 256"));
+    }
+
+    #[test]
+    fn mixes_are_of_one_core_and_have_room_and_others_have_none_of_their_keys() {
+        let four = ["web.cores=2", "platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
+        let refused = |more: &[&str], says: &str| {
+            let set: Vec<String> = more.iter().map(|&text| text.to_owned()).collect();
+            let error = resolve("fast", &set).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        };
+        refused(&["web.directories=3"], "web.directories: it is a mix's; set web.mix=specweb99");
+        refused(&["web.dynamic=3"], "web.dynamic: it is a mix's");
+        refused(&["web.mix=specweb99", "web.dynamic=101"], "web.dynamic: 101 is not from 0 to 100");
+        refused(&["web.mix=specweb99", "web.directories=14"], "set platform.ram=320MiB");
+        refused(&["web.mix=specweb99", "web.directories=0"], "web.directories: 0 is not from 1 to 100");
+        refused(&["web.mix=specweb05"], "web.mix");
+        refused(
+            &[&four[..], &["web.server=apache"]].concat(),
+            "web.cores: 2; Apache and mixes are for one core",
+        );
+        let before = resolve("fast", &[]).unwrap().to_toml();
+        let own = before.split("[web]").nth(1).unwrap().split("[").next().unwrap();
+        assert_eq!(own.trim(), "connections = 16\nfile = 1000", "configurations from before keep their hash");
     }
 }

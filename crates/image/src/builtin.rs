@@ -37,6 +37,8 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("neighbour": "image.toml", "neighbour-app", "programs/stream.c"),
     recipe!("netperf": "image.toml", "netperf.packages"),
     recipe!("netperf-82576": "image.toml"),
+    recipe!("apache": "image.toml", "apache.conf"),
+    recipe!("apache-82576": "image.toml"),
     recipe!("nfs": "image.toml", "programs/blockwrite.c"),
     recipe!("nfs-82576": "image.toml"),
     recipe!("servers": "image.toml", "nginx.conf"),

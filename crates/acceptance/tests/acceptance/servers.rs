@@ -1,6 +1,9 @@
 //! Servers of Debian's in one node and their clients in another: what is counted is what crosses the cable, an answer for each request. All
 //! are left to the long run, as they boot images of their own.
 
+use std::path::Path;
+use std::process::Command;
+
 use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
 use serde_json::Value;
 
@@ -49,13 +52,81 @@ fn a_web_server_answers_with_the_file_that_is_asked_for() {
     if left_to_the_long_run() {
         return;
     }
-    for (file, duration) in [(100, "10ms"), (10_000, "20ms")] {
-        let found = run(&format!("web --set web.file={file} --duration {duration}"));
+    for (server, file, duration) in
+        [("nginx", 100, "10ms"), ("nginx", 10_000, "20ms"), ("apache", 10_000, "20ms")]
+    {
+        let found =
+            run(&format!("web --set web.server={server} --set web.file={file} --duration {duration}"));
         let each = number(&found, "/transfer/bytes_received") / number(&found, "/transfer/transactions");
-        // A head of nginx' comes before it.
+        // A head of the server's comes before it.
         let head = each - f64::from(file);
-        assert!((150.0..500.0).contains(&head), "{file}: {each} bytes an answer: {found}");
+        assert!((150.0..500.0).contains(&head), "{server}, {file}: {each} bytes an answer: {found}");
         assert!(number(&found, "/transfer/drive_idle") > 0.05, "{found}");
+    }
+}
+
+/// What tshark finds in HTTP's heads of a capture: for each the path that is asked for, or the status of an answer.
+fn heads(capture: &Path) -> Vec<[String; 2]> {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(capture).args(["-Y", "http.request || http.response", "-T", "fields"]);
+    command.args(["-e", "http.request.uri", "-e", "http.response.code"]);
+    let output = command.output().expect("this check needs tshark (package tshark)");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("tshark writes text");
+    let fields = text.lines().filter_map(|line| line.split_once('\t'));
+    fields.map(|(path, status)| [path.to_owned(), status.to_owned()]).collect()
+}
+
+#[test]
+fn a_mix_has_its_shares_of_classes_files_directories_and_pages_made_anew() {
+    if left_to_the_long_run() {
+        return;
+    }
+    for server in ["nginx", "apache"] {
+        let folder = scratch();
+        let out = folder.path().join("out");
+        let options = "--preset fast --set web.mix=specweb99 --warmup 1ms --duration 60ms --pcap --json -q";
+        let set = format!("web.server={server}");
+        let words = ["run", "web", "--out", out.to_str().expect("a path in UTF-8"), "--set", &set];
+        let words: Vec<&str> = words.into_iter().chain(options.split_whitespace()).collect();
+        let found: Value = serde_json::from_str(&doorbell(&words).success()).expect("the summary");
+        let heads = heads(&out.join("wire.pcap"));
+        let asked: Vec<&String> =
+            heads.iter().map(|[path, _]| path).filter(|path| !path.is_empty()).collect();
+        let answers: Vec<&String> =
+            heads.iter().map(|[_, status]| status).filter(|status| !status.is_empty()).collect();
+        assert!(answers.iter().all(|status| *status == "200"), "{server}: {answers:?}");
+        // Of 16 connections each may have a request or an answer that is cut.
+        assert!(answers.len().abs_diff(asked.len()) <= 32, "{server}: {} of {}", answers.len(), asked.len());
+        let parts = found.pointer("/transfer/over_time").and_then(Value::as_array).expect("told over time");
+        let of = |part: &Value| number(part, "/transactions_per_second") * number(part, "/length_ns") / 1e9;
+        let counted: f64 = parts.iter().map(of).sum();
+        // A connection's first acknowledgement is what others are counted from, and at the end each may have a request under way.
+        assert!(
+            counted > 1000.0 && (counted - asked.len() as f64).abs() <= 33.0,
+            "{server}: {counted} counted"
+        );
+        // Draws are always the same, so chance does not decide: four standard deviations of a half are told.
+        let off = 2.0 / (asked.len() as f64).sqrt();
+        let share = |is: &dyn Fn(&str) -> bool| {
+            asked.iter().filter(|path| is(path)).count() as f64 / asked.len() as f64
+        };
+        // Paths are as `/f/DD/C_F` and `/d?DD/C_F`.
+        for (at, text, expected) in [
+            (6, "0", 0.35),
+            (6, "1", 0.5),
+            (6, "2", 0.14),
+            (6, "3", 0.01),
+            (8, "5", 0.353),
+            (8, "1", 0.039),
+            (1, "d?", 0.3),
+            // One eighth's part of Zipf's: 1 / (1 + 1/2 + … + 1/8).
+            (3, "00", 0.368),
+            (3, "07", 0.046),
+        ] {
+            let found = share(&|path| path[at..].starts_with(text));
+            assert!((found - expected).abs() < off, "{server}: {text} at {at}: {found} of {}", asked.len());
+        }
     }
 }
 
@@ -99,6 +170,8 @@ fn what_servers_cannot_be_asked_is_refused() {
     doorbell(&["run", "redis", "--set", "redis.pipeline=0"])
         .refused_with(&["redis.pipeline", "from 1 to 128"]);
     doorbell(&["run", "web", "--set", "web.file=5"]).refused_with(&["web.file", "100, 1000, 10000"]);
+    doorbell(&["run", "web", "--set", "web.dynamic=10"])
+        .refused_with(&["web.dynamic", "set web.mix=specweb99"]);
     doorbell(&["run", "nfs", "--set", "nfs.writers=4"])
         .refused_with(&["nfs.file", "set platform.ram=512MiB"]);
     doorbell(&["run", "web", "--rate", "1Mpps"]).refused_with(&["--rate", "web has none"]);

@@ -230,7 +230,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "web",
-        summary: "nginx answers the requests of wrk in a second node, over connections that stay",
+        summary: "nginx or Apache answers the requests of wrk in a second node, over connections that stay",
         nodes: Nodes::Two {
             guests: web::guests,
             run_up: transfer::run_up::<WebConfig>,
