@@ -80,6 +80,9 @@ pub type Parameters = toml::Table;
 pub struct Measure {
     /// Each a rate as `--rate` takes it.
     pub rates: Vec<String>,
+    /// With what cycles were for, as `doorbell run --profile` finds it.
+    #[serde(default)]
+    pub profile: bool,
 }
 
 /// What is sought at every point; fields as the options of `doorbell search`.

@@ -66,6 +66,8 @@ pub struct PlannedPoint {
     pub parameters: Vec<(String, String)>,
     /// What is done.
     pub work: Work,
+    /// Whether it is told what cycles were for.
+    pub profile: bool,
     /// Which repetition, from 0.
     pub repetition: usize,
     /// The whole configuration.
@@ -105,6 +107,7 @@ impl Plan {
         if combinations.len().saturating_mul(works.len()).saturating_mul(seeds.len()) > POINTS_MAX {
             return Err(wrong(&format!("it has more than {POINTS_MAX} points; vary less at once")));
         }
+        let profile = file.measure.as_ref().is_some_and(|measure| measure.profile);
         let mut points = Vec::new();
         for parameters in &combinations {
             for work in &works {
@@ -115,7 +118,7 @@ impl Plan {
                         ExperimentError::Point { index, parameters, error }
                     })?;
                     let (parameters, work) = (parameters.clone(), work.clone());
-                    points.push(PlannedPoint { index, parameters, work, repetition, config });
+                    points.push(PlannedPoint { index, parameters, work, profile, repetition, config });
                 }
             }
         }
@@ -201,7 +204,8 @@ fn network_identity(
 impl PlannedPoint {
     fn identity(&self, benchmark: &str, guest: &str) -> Identity {
         let (version, configuration) = (env!("CARGO_PKG_VERSION"), self.config.to_toml());
-        let all = format!("{SCHEMA}\n{version}\n{benchmark}\n{guest}\n{:?}\n{configuration}", self.work);
+        let work = format!("{:?}{}", self.work, if self.profile { " with a profile" } else { "" });
+        let all = format!("{SCHEMA}\n{version}\n{benchmark}\n{guest}\n{work}\n{configuration}");
         Identity(format!("{:032x}", xxh3_128(all.as_bytes())))
     }
 

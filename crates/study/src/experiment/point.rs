@@ -79,7 +79,8 @@ impl Own<'_> {
         // The sweep has a process for each core already.
         let plan = BenchmarkPlan::new(benchmark, config, (benchmark.name, 1))?;
         let prepared = plan.prepare(self.places, &Source::Cache, control)?;
-        let measured = prepared.measure((config, rate), &Observe::default(), folder, control)?;
+        let observe = Observe { profile: self.point.profile, ..Observe::default() };
+        let measured = prepared.measure((config, rate), &observe, folder, control)?;
         self.write(measured.summary, measured.meanings, prepared.ran(), folder)
     }
 

@@ -196,10 +196,23 @@ fn flatten(prefix: &str, value: &Value, all: &mut Vec<(String, Cell)>) {
     if let Value::Object(fields) = value {
         for (key, value) in fields {
             let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-            flatten(&name, value, all);
+            match value {
+                Value::Array(costs) if key == "kinds" => {
+                    costs.iter().for_each(|cost| flatten_kind(prefix, cost, all));
+                }
+                _ => flatten(&name, value, all),
+            }
         }
     } else if let Some(cell) = Cell::of_json(value) {
         all.push((prefix.to_owned(), cell));
+    }
+}
+
+/// What a kind of CPU time costs, under its name.
+fn flatten_kind(prefix: &str, cost: &Value, all: &mut Vec<(String, Cell)>) {
+    let (Some(kind), Value::Object(fields)) = (cost["kind"].as_str(), cost) else { return };
+    for (key, value) in fields.iter().filter(|(_, value)| value.is_number()) {
+        flatten(&format!("{prefix}.{kind}.{key}"), value, all);
     }
 }
 
@@ -238,6 +251,10 @@ mod tests {
             ("dropped_share.core", Cell::Float(0.0)),
             ("dropped_share.tx", Cell::Float(0.0)),
         ];
+        assert_eq!(figures(json.as_bytes()).unwrap(), expected.map(|(name, cell)| (name.to_owned(), cell)));
+        let json =
+            r#"{"points":[{"kinds":{"cycles":9,"kinds":[{"kind":"copy","meaning":"x","share":0.5}]}}]}"#;
+        let expected = [("kinds.cycles", Cell::Int(9)), ("kinds.copy.share", Cell::Float(0.5))];
         assert_eq!(figures(json.as_bytes()).unwrap(), expected.map(|(name, cell)| (name.to_owned(), cell)));
         assert!(figures(b"{").unwrap_err().contains("summary.json"));
         assert!(figures(b"{}").unwrap_err().contains("no summary"));

@@ -116,10 +116,9 @@ fn set_rates(table: &mut toml::Table, mpps: &[f64]) {
         toml::Value::from(format!("{:.*}Mpps", digits.max(0) as usize, mpps))
     };
     let rates = toml::Value::Array(mpps.iter().map(written).collect());
-    table.insert(
-        "measure".to_owned(),
-        toml::Value::Table([("rates".to_owned(), rates)].into_iter().collect()),
-    );
+    let measure =
+        table.get_mut("measure").and_then(toml::Value::as_table_mut).expect("it had these rates' key");
+    measure.insert("rates".to_owned(), rates);
 }
 
 /// What is wrong with a figure's file.

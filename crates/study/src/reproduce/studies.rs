@@ -39,6 +39,7 @@ pub const STUDIES: &[StudyFiles] = &[
     ),
     study!("fdio", "Benchmarking and Analysis of Software Data Planes (FD.io 2017)": "cores", "events", "frequencies", "one-core", "pcie", "threads"),
     study!("ddiosim", "DDIOSim: DDIO and full-system traces": "ddio", "llc"),
+    study!("m5-nics", "Analyzing NIC Overheads in Network-Intensive Workloads (2005)": "nat", "nfs", "receive", "send", "web"),
 ];
 
 /// The figures of a built-in study, or of a folder with a TOML file a figure: the study's title, and its figures.
