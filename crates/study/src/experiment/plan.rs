@@ -12,7 +12,7 @@ use doorbell_bench::{
     benchmark, driven_guests, guest_identity, resolve_played,
 };
 use doorbell_loadgen::Rate;
-use doorbell_machine::{Base, ConfigError};
+use doorbell_machine::{Base, ConfigError, CoreModel};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::file::{ExperimentFile, SearchSpec};
@@ -107,16 +107,15 @@ impl Plan {
         if combinations.len().saturating_mul(works.len()).saturating_mul(seeds.len()) > POINTS_MAX {
             return Err(wrong(&format!("it has more than {POINTS_MAX} points; vary less at once")));
         }
-        let profile = file.measure.as_ref().is_some_and(|measure| measure.profile);
         let mut points = Vec::new();
         for parameters in &combinations {
             for work in &works {
                 for (repetition, seed) in seeds.iter().enumerate() {
                     let index = points.len();
-                    let config = config(&file, (&base, known), parameters, work, *seed).map_err(|error| {
-                        let parameters = describe(parameters);
-                        ExperimentError::Point { index, parameters, error }
-                    })?;
+                    let of_point =
+                        |error| ExperimentError::Point { index, parameters: describe(parameters), error };
+                    let config = config(&file, (&base, known), parameters, work, *seed).map_err(of_point)?;
+                    let profile = asks_for_profile(&file, known, &config).map_err(of_point)?;
                     let (parameters, work) = (parameters.clone(), work.clone());
                     points.push(PlannedPoint { index, parameters, work, profile, repetition, config });
                 }
@@ -217,6 +216,22 @@ impl PlannedPoint {
         }
         format!("{words} seed={}", self.config.run.seed)
     }
+}
+
+/// Whether points are told what cycles were for; an error if nobody could know. A network's nodes have a machine each.
+fn asks_for_profile(
+    file: &ExperimentFile,
+    known: &Benchmark,
+    config: &RunConfig,
+) -> Result<bool, ConfigError> {
+    let asked = file.measure.as_ref().is_some_and(|measure| measure.profile);
+    let is_functional = config.core.model == CoreModel::Functional && !matches!(known.nodes, Nodes::Network);
+    if asked && is_functional {
+        let problem = "the machine runs functionally, so that nothing is known of cycles; take a timed one \
+                       (preset = \"server\")";
+        return Err(ConfigError::new("measure.profile", problem));
+    }
+    Ok(asked)
 }
 
 fn describe(parameters: &[(String, String)]) -> String {
@@ -377,90 +392,5 @@ fn config(
 }
 
 #[cfg(test)]
-mod tests {
-    use doorbell_bench::DpdkConfig;
-
-    use super::*;
-
-    fn plan(text: &str) -> Result<Plan, String> {
-        let head = "name = \"x\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\n";
-        let file = ExperimentFile::from_toml(&format!("{head}{text}"))?;
-        Plan::new(file).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_grid_is_every_combination_and_the_last_parameter_varies_fastest() {
-        let plan = plan(
-            "repetitions = 2\nseed = 5\n[measure]\nrates = [\"1Mpps\", \"50%\"]\n[grid]\n\
-             \"core.ipc\" = [1, 2]\n\"loadgen.traffic.frame_size\" = [\"64B\", \"512B\"]\n",
-        )
-        .unwrap();
-        assert_eq!(plan.points.len(), 2 * 2 * 2 * 2);
-        let words: Vec<String> = plan.points.iter().map(PlannedPoint::describe).collect();
-        assert_eq!(words[0], "core.ipc=1 loadgen.traffic.frame_size=64B rate=1Mpps seed=5");
-        assert_eq!(words[1], "core.ipc=1 loadgen.traffic.frame_size=64B rate=1Mpps seed=6");
-        assert_eq!(words[2], "core.ipc=1 loadgen.traffic.frame_size=64B rate=50% seed=5");
-        assert_eq!(words[4], "core.ipc=1 loadgen.traffic.frame_size=512B rate=1Mpps seed=5");
-        assert_eq!((plan.points[15].config.core.ipc, plan.points[15].config.run.seed), (2.0, 6));
-    }
-
-    #[test]
-    fn a_list_is_its_points_and_a_sample_is_drawn() {
-        let text = "[search]\ngoal = \"ndr\"\n[[list]]\n\"core.ipc\" = 1\n[[list]]\n\"core.ipc\" = 2\n\"dpdk.burst\" = 8\n";
-        let points = plan(text).unwrap().points;
-        assert_eq!((points.len(), points[1].config.options::<DpdkConfig>().burst), (2, 8));
-        assert!(matches!(&points[0].work, Work::Search(request) if request.goal.loss == 0.0));
-        let text = "[measure]\nrates = [\"1Mpps\"]\n[random]\npoints = 5\n[random.parameters]\n\"dpdk.burst\" = [8, 16]\n";
-        assert_eq!(plan(text).unwrap().points.len(), 5);
-    }
-
-    #[test]
-    fn a_trace_is_played_at_every_combination_and_what_has_no_meaning_for_it_is_refused() {
-        let plan = |text: &str| {
-            let text = format!("name = \"x\"\ntrace = \"t.dbt\"\npreset = \"server\"\n{text}");
-            Plan::new(ExperimentFile::from_toml(&text)?).map_err(|error| error.to_string())
-        };
-        let varied =
-            plan("[grid]\n\"memory.llc.size\" = [\"2MiB\", \"4MiB\"]\n\"playback.warmup\" = [0, \"10%\"]\n")
-                .unwrap();
-        let words: Vec<String> = varied.points.iter().map(PlannedPoint::describe).collect();
-        assert_eq!((words.len(), words[3].as_str()), (4, "memory.llc.size=4MiB playback.warmup=10% seed=1"));
-        assert!(varied.points.iter().all(|point| point.work == Work::Play && point.config.is_played()));
-        for (text, part) in [
-            ("[measure]\nrates = [\"1Mpps\"]\n", "no meaning for it"),
-            ("[search]\ngoal = \"ndr\"\n", "no meaning for it"),
-            ("[grid]\n\"dpdk.burst\" = [8]\n", "no meaning for a played trace"),
-        ] {
-            let error = plan(text).map(|plan| plan.points.len()).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn every_wrong_file_is_answered_with_what_to_write() {
-        let measure = "[measure]\nrates = [\"1Mpps\"]\n";
-        for (text, part) in [
-            ("", "either [measure] with rates or [search]"),
-            ("[measure]\nrates = []\n", "no rates"),
-            ("[measure]\nrates = [\"5\"]\n", "5Mpps"),
-            ("[search]\ngoal = \"mbs\"\n", "search.goal"),
-            ("[search]\ngoal = \"msb\"\nmin = \"200Mpps\"\n", "min: "),
-            ("trace = \"t.dbt\"\n", "either a benchmark, or the file"),
-            ("repetition = 2\n", "unknown field `repetition`"),
-            (&format!("repetitions = 0\n{measure}"), "repetitions = 0"),
-            (&format!("seeds = [1]\nseed = 2\n{measure}"), "write either"),
-            (&format!("{measure}[grid]\nnic = {{ rx_fifo = [\"1KiB\"] }}\n"), "in quotes"),
-            (&format!("{measure}[grid]\n\"core.ipc\" = []\n"), "a list of values"),
-            (&format!("{measure}[grid]\n\"core.frequenzy\" = [1]\n"), "did you mean \"frequency\""),
-            (&format!("{measure}[grid]\n\"dpdk.burst\" = [32, 0]\n"), "point 1 (dpdk.burst=0)"),
-            (&format!("{measure}[grid]\n\"core.ipc\" = [1]\n[[list]]\n\"core.ipc\" = 1\n"), "only one of"),
-            (
-                &format!("{measure}[[plot]]\nx = \"core.ipc\"\ny = \"ipc\"\n"),
-                "no parameter that this experiment varies",
-            ),
-        ] {
-            let error = plan(text).map(|plan| plan.points.len()).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;
