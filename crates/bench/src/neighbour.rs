@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::touch::{self, TouchConfig};
 
 /// One neighbour on the second of two harts.
@@ -27,12 +27,6 @@ pub enum Pattern {
     Stream,
 }
 
-impl Pattern {
-    fn is_walk(&self) -> bool {
-        *self == Pattern::Walk
-    }
-}
-
 /// Who is beside the network program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -44,7 +38,7 @@ pub struct NeighbourConfig {
     /// The table that each goes through, a line a step: 1 KiB to 1 GiB.
     pub table: Bytes,
     /// In which order.
-    #[serde(skip_serializing_if = "Pattern::is_walk")]
+    #[serde(skip_serializing_if = "options::is_default")]
     pub pattern: Pattern,
 }
 
@@ -77,15 +71,13 @@ impl Options for NeighbourConfig {
             );
             return fail("neighbour.cores", problem);
         }
-        let (needed, ram) = (RAM_BESIDE + u64::from(cores) * table, config.platform.ram);
-        if ram.0 < needed {
-            let least = needed.div_ceil(64 << 20) * 64;
-            return fail(
-                "platform.ram",
-                format!("{cores} tables of {} have no room in {ram}; set {least}MiB", self.table),
-            );
+        match options::more_ram(RAM_BESIDE + u64::from(cores) * table, config) {
+            Some(set) => {
+                let (table, ram) = (self.table, config.platform.ram);
+                fail("platform.ram", format!("{cores} tables of {table} have no room in {ram}; {set}"))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

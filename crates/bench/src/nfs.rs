@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::moved::{Load, is_more_than_talk};
 use crate::nodes::NodeGuest;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::run_up::RunUp;
 use crate::transfer::{self, Transfers};
 
@@ -70,17 +70,17 @@ impl Options for NfsConfig {
         if !(PAGE..=WRITE_MAX).contains(&wsize.0) || !wsize.0.is_power_of_two() {
             return fail("wsize", format!("\"{wsize}\" is not a power of two from 4KiB to 1MiB"));
         }
-        let (all, ram) = (u64::from(self.writers) * file.0, config.platform.ram);
         // The defaults stand in every benchmark's configuration, in those of small machines, too.
-        if *self != NfsConfig::default() && all > ram.0 / 4 {
-            let needed = Bytes((all * 4).next_multiple_of(64 << 20));
-            let problem = format!(
-                "{} file(s) of {file} are more than a quarter of {ram}; set platform.ram={needed}",
-                self.writers
-            );
-            return fail("file", problem);
+        if options::is_default(self) {
+            return Ok(());
         }
-        Ok(())
+        match options::more_ram(u64::from(self.writers) * file.0 * 4, config) {
+            Some(set) => {
+                let (writers, ram) = (self.writers, config.platform.ram);
+                fail("file", format!("{writers} file(s) of {file} are more than a quarter of {ram}; {set}"))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -8,12 +8,26 @@ use std::sync::Arc;
 
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::laid_over;
+use doorbell_sim::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use toml::{Table, Value};
 
 use crate::config::RunConfig;
+
+/// Whether a value is the one without an option: where it is left out of what is written, configurations from before there was a choice
+/// keep their hash.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// What to set where a guest needs more RAM than its machine has, in steps of 64 MiB.
+pub(crate) fn more_ram(needed: u64, config: &RunConfig) -> Option<String> {
+    const STEP: u64 = 64 << 20;
+    let set = || format!("set platform.ram={}", Bytes(needed.next_multiple_of(STEP)));
+    (config.platform.ram.0 < needed).then(set)
+}
 
 /// One section's options.
 pub trait Options:

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::cores;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::testpmd::Topology;
 
 /// The machine that it needs: a card with a transmit queue for each thread, and a hart for Linux beside the thread's.
@@ -115,12 +115,11 @@ impl OvsConfig {
             let problem = "\"paired\" needs an even number of platform.nics; \"loop\" takes any";
             return Err(ConfigError::new("ovs.topology", problem));
         }
-        let (needed, ram) = (RAM_BESIDE + self.hugepages(cores, nics) * PAGE_BYTES, config.platform.ram.0);
-        if ram < needed {
+        let needed = RAM_BESIDE + self.hugepages(cores, nics) * PAGE_BYTES;
+        if let Some(set) = options::more_ram(needed, config) {
+            let ram = config.platform.ram;
             let problem = format!(
-                "the rings of {cores} core(s) and {nics} ports need packet buffers for which {} has no room; set platform.ram={}MiB",
-                config.platform.ram,
-                needed.div_ceil(64 << 20) * 64
+                "the rings of {cores} core(s) and {nics} ports need packet buffers for which {ram} has no room; {set}"
             );
             return Err(ConfigError::new("platform.ram", problem));
         }

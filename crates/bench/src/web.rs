@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::nodes::NodeGuest;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::run_up::RunUp;
 use crate::transfer::{self, Transfers};
 use crate::{cores, shards};
@@ -45,7 +45,7 @@ pub enum WebMix {
 #[serde(default, deny_unknown_fields)]
 pub struct WebConfig {
     /// The server.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "options::is_default")]
     pub server: WebServer,
     /// Cores, 1 to 8 (without this, one), each with an nginx on a port of its own (from 8100 on), a queue of the NIC that interrupts it, and
     /// a wrk whose connections come in by that queue. More than one needs as many harts, NICs of the model 82576, and
@@ -65,11 +65,6 @@ pub struct WebConfig {
     /// How many of a hundred of the mix's requests are for a page that is made anew for each, and has the file in it, 0 to 100 (30, unless given).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic: Option<u32>,
-}
-
-/// Configurations from before there was a choice keep their hash.
-fn is_default(server: &WebServer) -> bool {
-    *server == WebServer::default()
 }
 
 impl Default for WebConfig {
@@ -123,15 +118,12 @@ impl WebConfig {
         if self.dynamic() > 100 {
             return fail("dynamic", format!("{} is not from 0 to 100", self.dynamic()));
         }
-        let needed = u64::from(directories) * DIRECTORY_BYTES * 4;
-        if needed > ram.0 {
-            let least = needed.div_ceil(64 << 20) * 64;
-            let problem = format!(
-                "{directories} of 5 MB are more than a quarter of {ram}; set platform.ram={least}MiB"
-            );
-            return fail("directories", problem);
+        match options::more_ram(u64::from(directories) * DIRECTORY_BYTES * 4, config) {
+            Some(set) => {
+                fail("directories", format!("{directories} of 5 MB are more than a quarter of {ram}; {set}"))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn directories(&self) -> u32 {

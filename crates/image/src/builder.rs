@@ -27,7 +27,7 @@ use crate::recipe::Recipe;
 use crate::tree::Tree;
 
 /// Counts changes in how images are put together; an image of another count is built again.
-pub(crate) const BUILDER: u32 = 3;
+pub(crate) const BUILDER: u32 = 4;
 
 /// Where and how to build.
 #[derive(Clone, Debug, Default)]

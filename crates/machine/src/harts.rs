@@ -11,7 +11,7 @@ use crate::machine::Machine;
 /// See the module. It is a slice of harts, in which one that is changed is noted.
 pub(crate) struct Harts {
     all: Vec<Hart>,
-    /// A bit for each hart that may have changed since it was looked at.
+    /// A bit for each hart, of 64 at most, that may have changed since it was looked at.
     changed: u64,
     /// When each goes on by itself, [`Ps::MAX`] if something else must happen first.
     ready: Vec<Ps>,

@@ -122,7 +122,7 @@ impl Sharing {
     #[inline]
     pub fn take_news(&mut self, hart: usize) -> Option<News> {
         let own = 1 << hart;
-        if self.news & own == 0 || self.reservations.len() == 1 {
+        if self.news & own == 0 {
             return None;
         }
         self.news &= !own;

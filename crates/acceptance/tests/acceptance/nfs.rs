@@ -2,9 +2,8 @@
 //! an image of its own. Needs tshark.
 
 use std::path::Path;
-use std::process::Command;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
+use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch, tshark};
 use serde_json::Value;
 
 /// A run into a folder; its summary.
@@ -19,18 +18,8 @@ fn nfs(out: &Path, options: &str) -> Value {
 /// how many bytes were written. The capture begins amid a call, and tshark takes such a stream for none of NFS'.
 fn written(capture: &Path) -> Vec<u64> {
     const WRITE_WENT_WELL: &str = "0000002600000000";
-    let mut command = Command::new("tshark");
-    command.arg("-r").arg(capture).args([
-        "-Y",
-        "ip.src == 10.0.0.2 && tcp.len > 0",
-        "-T",
-        "fields",
-        "-e",
-        "tcp.payload",
-    ]);
-    let output = command.output().expect("this check needs tshark (package tshark)");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("tshark writes text");
+    let payloads = tshark::fields(capture, "ip.src == 10.0.0.2 && tcp.len > 0", &["tcp.payload"]);
+    let text = payloads.concat().join("\n");
     let count = |at: usize| text.get(at + WRITE_WENT_WELL.len()..).and_then(|rest| rest.get(..8));
     let answers = text.match_indices(WRITE_WENT_WELL).filter_map(|(at, _)| count(at));
     answers.map(|digits| u64::from_str_radix(digits, 16).expect("hexadecimal digits")).collect()

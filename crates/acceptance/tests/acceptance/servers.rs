@@ -2,9 +2,8 @@
 //! are left to the long run, as they boot images of their own.
 
 use std::path::Path;
-use std::process::Command;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
+use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch, tshark};
 use serde_json::Value;
 
 /// A run; its summary.
@@ -67,14 +66,9 @@ fn a_web_server_answers_with_the_file_that_is_asked_for() {
 
 /// What tshark finds in HTTP's heads of a capture: for each the path that is asked for, or the status of an answer.
 fn heads(capture: &Path) -> Vec<[String; 2]> {
-    let mut command = Command::new("tshark");
-    command.arg("-r").arg(capture).args(["-Y", "http.request || http.response", "-T", "fields"]);
-    command.args(["-e", "http.request.uri", "-e", "http.response.code"]);
-    let output = command.output().expect("this check needs tshark (package tshark)");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("tshark writes text");
-    let fields = text.lines().filter_map(|line| line.split_once('\t'));
-    fields.map(|(path, status)| [path.to_owned(), status.to_owned()]).collect()
+    let wanted = ["http.request.uri", "http.response.code"];
+    let heads = tshark::fields(capture, "http.request || http.response", &wanted);
+    heads.into_iter().map(|head| head.try_into().expect("two fields")).collect()
 }
 
 #[test]

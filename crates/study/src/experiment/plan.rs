@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use doorbell_bench::{
-    Benchmark, DriveConfig, DriveKind, Layers, NETWORK, Nodes, PLAYED, Places, RunConfig, RunError,
-    benchmark, driven_guests, guest_identity, resolve_played,
+    Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Layers, NETWORK, Nodes, Observe, PLAYED, Places, RunConfig,
+    RunError, benchmark, driven_guests, guest_identity, resolve_played,
 };
 use doorbell_loadgen::Rate;
-use doorbell_machine::{Base, ConfigError, CoreModel};
+use doorbell_machine::{Base, ConfigError};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::file::{ExperimentFile, SearchSpec};
@@ -218,20 +218,20 @@ impl PlannedPoint {
     }
 }
 
-/// Whether points are told what cycles were for; an error if nobody could know. A network's nodes have a machine each.
+/// Whether points are told what cycles were for; an error if it could not be known of this one.
 fn asks_for_profile(
     file: &ExperimentFile,
-    known: &Benchmark,
+    known: &'static Benchmark,
     config: &RunConfig,
 ) -> Result<bool, ConfigError> {
-    let asked = file.measure.as_ref().is_some_and(|measure| measure.profile);
-    let is_functional = config.core.model == CoreModel::Functional && !matches!(known.nodes, Nodes::Network);
-    if asked && is_functional {
-        let problem = "the machine runs functionally, so that nothing is known of cycles; take a timed one \
-                       (preset = \"server\")";
-        return Err(ConfigError::new("measure.profile", problem));
+    let profile = file.measure.as_ref().is_some_and(|measure| measure.profile);
+    if profile {
+        let observe = Observe { profile, ..Observe::default() };
+        let plan = BenchmarkPlan::new(known, config, (known.name, 1));
+        let checked = plan.and_then(|plan| plan.check(&observe));
+        checked.map_err(|error| ConfigError::new("measure.profile", error.to_string()))?;
     }
-    Ok(asked)
+    Ok(profile)
 }
 
 fn describe(parameters: &[(String, String)]) -> String {

@@ -38,7 +38,7 @@ fn a_profile_makes_other_points_and_needs_times() {
     assert_ne!(identity("profile = true\n"), identity(""));
     assert_eq!(identity("profile = false\n"), identity(""));
     let error = of("fast", "profile = true\n").map(|plan| plan.points.len()).unwrap_err();
-    assert!(error.contains("measure.profile: the machine runs functionally"), "{error}");
+    assert!(error.contains("measure.profile: --profile: this machine runs functionally"), "{error}");
 }
 
 #[test]

@@ -31,8 +31,8 @@ pub struct Browser {
     number: u64,
     /// What came on the console since the page was opened.
     console: Vec<String>,
-    /// Whether the page that was asked for has loaded.
-    loaded: bool,
+    /// The document that was loaded last, by its loader.
+    loaded: Value,
     _profile: tempfile::TempDir,
 }
 
@@ -59,7 +59,7 @@ impl Browser {
             session: None,
             number: 0,
             console: Vec::new(),
-            loaded: false,
+            loaded: Value::Null,
             _profile: profile,
         };
         let page = own.request("Target.createTarget", json!({ "url": "about:blank" }));
@@ -69,6 +69,7 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log"] {
             own.request(&format!("{domain}.enable"), json!({}));
         }
+        own.request("Page.setLifecycleEventsEnabled", json!({ "enabled": true }));
         own
     }
 
@@ -79,9 +80,8 @@ impl Browser {
         let scheme = json!({ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } });
         self.request("Emulation.setEmulatedMedia", json!({ "features": [scheme] }));
         self.console.clear();
-        self.loaded = false;
-        self.request("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
-        while !self.loaded {
+        let document = self.request("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
+        while self.loaded != document["loaderId"] {
             self.receive();
         }
         // Its own script is done, and so is what that logged.
@@ -125,7 +125,9 @@ impl Browser {
         assert_eq!(message.pop(), Some(0), "the browser has ended");
         let message: Value = serde_json::from_slice(&message).expect("messages are JSON");
         match message["method"].as_str() {
-            Some("Page.loadEventFired") => self.loaded = true,
+            Some("Page.lifecycleEvent") if message["params"]["name"] == "load" => {
+                self.loaded = message["params"]["loaderId"].clone();
+            }
             Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => {
                 self.console.push(message["params"].to_string());
             }
