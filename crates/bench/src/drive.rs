@@ -45,16 +45,23 @@ impl Options for DriveConfig {
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         // The test node is checked by itself, and of the drive node only the core is another.
-        let [_, drive] = config.nodes();
+        let drive = config.drive_node(1);
         drive.validate().map_err(|error| ConfigError { key: error.key.replace("core.", "drive."), ..error })
     }
 }
 
 impl RunConfig {
-    /// The parts of two machines on one cable: the test node, and the drive node.
-    pub fn nodes(&self) -> [MachineConfig; 2] {
+    /// The parts of so many machines on cables: the test node, and those that drive it, each behind one of its ports.
+    pub fn nodes<const COUNT: usize>(&self) -> [MachineConfig; COUNT] {
+        std::array::from_fn(|node| if node == 0 { self.machine() } else { self.drive_node(node) })
+    }
+
+    fn drive_node(&self, node: usize) -> MachineConfig {
         let (test, faster) = (self.machine(), self.options::<DriveConfig>());
-        let mut drive = node_config(&test, 1);
+        let mut drive = node_config(&test, node);
+        drive.platform.nics = 1;
+        // What is told of the test node's port holds for the one at the cable's other end.
+        drive.port = drive.ports().alone(node - 1);
         drive.hart.clear();
         drive.core = CoreConfig {
             model: CoreModel::Functional,
@@ -62,6 +69,6 @@ impl RunConfig {
             ipc: faster.ipc,
             ..test.core.clone()
         };
-        [test, drive]
+        drive
     }
 }

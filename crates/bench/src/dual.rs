@@ -309,7 +309,7 @@ fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
 fn as_driven(summary: &mut PointSummary, driven: &Driven, interval: &Interval, frame_size: Bytes) {
     let delivered = driven.returned - driven.altered;
     let lost = driven.offered - delivered.min(driven.offered);
-    let at_drive = &interval.dropped[1];
+    let at_drive = &interval.dropped[1][0];
     let drops = &mut summary.drops;
     drops.nic_other += at_drive.dma + at_drive.core + at_drive.tx + at_drive.nic_other;
     drops.link += interval.sent[0].lost;

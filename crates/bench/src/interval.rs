@@ -12,7 +12,7 @@ use crate::config::RunConfig;
 use crate::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
 use crate::ports;
 use crate::timing;
-use crate::window::{NicTotals, OpenWindow, Window, nic_totals};
+use crate::window::{NicTotals, OpenWindow, Window, port_totals};
 use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
 
 /// An interval that has begun.
@@ -20,7 +20,8 @@ pub(crate) struct OpenInterval {
     begun: Ps,
     nodes: Vec<OpenWindow>,
     sent: Vec<LinkStats>,
-    arrived: Vec<NicTotals>,
+    /// By node and port.
+    arrived: Vec<Vec<NicTotals>>,
     carried: Option<[Carried; 2]>,
     by_port: BTreeMap<u16, [Carried; 2]>,
 }
@@ -34,8 +35,8 @@ pub(crate) struct Interval {
     pub sent: Vec<Direction>,
     /// How long each direction was busy, in picoseconds.
     pub busy: Vec<u64>,
-    /// Frames that each node's NICs dropped on arrival.
-    pub dropped: Vec<Drops>,
+    /// Frames that each node's NICs dropped on arrival, by port.
+    pub dropped: Vec<Vec<Drops>>,
     /// By the end that sent, on the first link, if its flows are followed.
     pub carried: Option<[Carried; 2]>,
     /// The same by those ports of the first end that are followed.
@@ -69,7 +70,7 @@ impl OpenInterval {
             begun: network.now(),
             nodes: network.nodes().map(OpenWindow::begin).collect(),
             sent: sent(network),
-            arrived: network.nodes().map(nic_totals).collect(),
+            arrived: network.nodes().map(port_totals).collect(),
             carried: network.carried(0),
             by_port: network.carried_by_port(0),
         }
@@ -95,7 +96,7 @@ impl OpenInterval {
             seconds: (network.now() - self.begun).as_secs_f64(),
             sent: links.iter().map(direction).collect(),
             busy: links.iter().map(|link| link.busy_ps).collect(),
-            dropped: arrived.map(|(begin, node)| dropped(*begin, nic_totals(node))).collect(),
+            dropped: arrived.map(|(begin, node)| dropped(begin, &port_totals(node))).collect(),
             carried: carried.map(|(now, begin)| change(&now, &begin)),
             by_port: by_port.map(|((port, now), begin)| (*port, change(now, begin))).collect(),
             instructions: nodes.iter().map(|window| window.instructions).collect(),
@@ -109,8 +110,8 @@ fn direction(link: &LinkStats) -> Direction {
     Direction { frames: link.frames, bytes: link.bytes_l2, lost: link.lost, corrupted: link.corrupted }
 }
 
-fn dropped(begin: NicTotals, end: NicTotals) -> Drops {
-    Drops { link: 0, ..end.since(&begin) }
+fn dropped(begin: &[NicTotals], end: &[NicTotals]) -> Vec<Drops> {
+    begin.iter().zip(end).map(|(begin, end)| Drops { link: 0, ..end.since(begin) }).collect()
 }
 
 /// Frames that a NIC dropped on arrival.
@@ -119,6 +120,11 @@ pub(crate) fn all_dropped(drops: &Drops) -> u64 {
 }
 
 impl Interval {
+    /// Frames that all NICs of a node dropped on arrival.
+    pub fn dropped_by(&self, node: usize) -> Drops {
+        self.dropped[node].iter().fold(Drops::default(), |drops, port| drops.and(port))
+    }
+
     /// The figures, with the frames that node `from` sent as those that were offered, and what the other's NIC accepted of
     /// them as delivered. `host_seconds` is the time that all of the run took, `executed` the instructions.
     pub fn point(
@@ -131,7 +137,7 @@ impl Interval {
     ) -> PointSummary {
         let test = network.node(0);
         let offered = &self.sent[from];
-        let drops = Drops { link: offered.lost, ..self.dropped[1 - from].clone() };
+        let drops = Drops { link: offered.lost, ..self.dropped[1 - from][0].clone() };
         let lost = (all_dropped(&drops) + drops.link).min(offered.frames);
         let delivered = offered.frames - lost;
         let cycles = config.core_cycles(self.seconds);

@@ -13,40 +13,15 @@ use crate::control::Control;
 use crate::error::RunError;
 use crate::folder::pretty;
 use crate::moved::Load;
-use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, Transfers};
+use crate::transfer::{self, Pair, Role, Transfers};
 use crate::{cores, shards};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
 pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
-
-/// What runs in the nodes: the server in node 0, the client in node 1; of several cores, one on each.
-pub fn guests(config: &RunConfig) -> [NodeGuest; 2] {
-    let cores = config.options::<IperfConfig>().cores;
-    if cores > 1 {
-        let server = include_str!("../../../guest/scripts/iperf-servers");
-        let client = include_str!("../../../guest/scripts/iperf-clients");
-        return shards::guests(
-            config,
-            "net",
-            cores,
-            ("iperf-servers", server, "iperf: serving"),
-            ("iperf-clients", client, "iperf: waiting"),
-        );
-    }
-    let server = include_str!("../../../guest/scripts/iperf-server");
-    let client = include_str!("../../../guest/scripts/iperf-client");
-    transfer::guests(
-        config,
-        "net",
-        ("iperf-server", server, "Server listening"),
-        ("iperf-client", client, "iperf: waiting"),
-    )
-}
 
 /// More payload than this is not of the talk before a test.
 const TALK_BYTES_MAX: u64 = 8 << 10;
@@ -173,6 +148,33 @@ impl Transfers for IperfConfig {
             transaction: None,
             failure: |console| Some(result(console)?["error"].as_str()?.to_owned()),
             servers: shards::ports(PORT, self.cores, self.cores),
+        }
+    }
+
+    /// The server in node 0, the client in node 1; of several cores, one on each.
+    fn pair(&self) -> Pair {
+        if self.cores > 1 {
+            let server = include_str!("../../../guest/scripts/iperf-servers");
+            let client = include_str!("../../../guest/scripts/iperf-clients");
+            let pair = Pair {
+                image: "net",
+                server: Role::new("iperf-servers", server, "iperf: serving"),
+                client: Role::new("iperf-clients", client, "iperf: waiting"),
+            };
+            return shards::on_cores(self.cores, pair);
+        }
+        Pair {
+            image: "net",
+            server: Role::new(
+                "iperf-server",
+                include_str!("../../../guest/scripts/iperf-server"),
+                "Server listening",
+            ),
+            client: Role::new(
+                "iperf-client",
+                include_str!("../../../guest/scripts/iperf-client"),
+                "iperf: waiting",
+            ),
         }
     }
 }

@@ -30,6 +30,7 @@ mod measure;
 mod memcached;
 mod memcached_kernel;
 mod moved;
+mod nat;
 mod neighbour;
 mod netperf;
 mod network;

@@ -1,4 +1,5 @@
-//! What moves between a server in node 0 and its client in node 1, by what it is known on the cable, and how much has moved.
+//! What moves between a server in node 0, or behind it, and its client in node 1, by what it is known on the cable between both nodes, and how
+//! much has moved.
 
 use doorbell_machine::{Carried, Network};
 use doorbell_results::Protocol;
@@ -6,7 +7,7 @@ use doorbell_sim::stats::Stats;
 
 use crate::interval::{Interval, all_dropped};
 use crate::run_up::RunUp;
-use crate::window::{NicTotals, nic_totals};
+use crate::window::{NicTotals, port_totals};
 
 /// More segments than these are not of the talk before a test, which has some five to a connection.
 const TALK_SEGMENTS_MAX: u64 = 200;
@@ -85,7 +86,7 @@ impl Side {
     pub fn both(network: &Network) -> [Side; 2] {
         let carried = network.carried(0).expect("its flows are followed");
         let wires = network.wires();
-        let dropped = |node| all_dropped(&nic_totals(network.node(node)).since(&NicTotals::default()));
+        let dropped = |node| all_dropped(&port_totals(network.node(node))[0].since(&NicTotals::default()));
         [0, 1].map(|node| {
             let link = network.link(&wires[node]).stats();
             let lost = link.lost + dropped(1 - node);
@@ -111,7 +112,7 @@ impl Side {
     fn of(interval: &Interval, carried: &[Carried; 2]) -> [Side; 2] {
         [0, 1].map(|node| {
             let sent = &interval.sent[node];
-            let lost = sent.lost + all_dropped(&interval.dropped[1 - node]);
+            let lost = sent.lost + all_dropped(&interval.dropped[1 - node][0]);
             Side { carried: carried[node].clone(), frames: sent.frames, lost }
         })
     }

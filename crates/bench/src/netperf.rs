@@ -13,12 +13,11 @@ use crate::control::Control;
 use crate::error::RunError;
 use crate::kernel::KernelConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
-use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, TransferConfig, Transfers};
+use crate::transfer::{self, Pair, Role, TransferConfig, Transfers};
 use crate::{cores, shards};
 
 /// The port of the first test's data, of tests on several cores.
@@ -192,30 +191,33 @@ impl Transfers for NetperfConfig {
             servers: shards::ports(PORT, self.streams, self.cores),
         }
     }
-}
 
-/// What runs in the nodes: netserver in node 0, netperf in node 1.
-pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
-    let cores = config.options::<NetperfConfig>().cores;
-    if cores > 1 {
-        let server = include_str!("../../../guest/scripts/netperf-servers");
-        let client = include_str!("../../../guest/scripts/netperf-clients");
-        return shards::guests(
-            config,
-            "netperf",
-            cores,
-            ("netperf-servers", server, "Starting netserver"),
-            ("netperf-clients", client, "netperf: waiting"),
-        );
+    /// netserver in node 0, netperf in node 1.
+    fn pair(&self) -> Pair {
+        if self.cores > 1 {
+            let server = include_str!("../../../guest/scripts/netperf-servers");
+            let client = include_str!("../../../guest/scripts/netperf-clients");
+            let pair = Pair {
+                image: "netperf",
+                server: Role::new("netperf-servers", server, "Starting netserver"),
+                client: Role::new("netperf-clients", client, "netperf: waiting"),
+            };
+            return shards::on_cores(self.cores, pair);
+        }
+        Pair {
+            image: "netperf",
+            server: Role::new(
+                "netperf-server",
+                include_str!("../../../guest/scripts/netperf-server"),
+                "Starting netserver",
+            ),
+            client: Role::new(
+                "netperf-client",
+                include_str!("../../../guest/scripts/netperf-client"),
+                "netperf: waiting",
+            ),
+        }
     }
-    let server = include_str!("../../../guest/scripts/netperf-server");
-    let client = include_str!("../../../guest/scripts/netperf-client");
-    transfer::guests(
-        config,
-        "netperf",
-        ("netperf-server", server, "Starting netserver"),
-        ("netperf-client", client, "netperf: waiting"),
-    )
 }
 
 /// A test that goes on is at its pace when measurements begin.
@@ -230,12 +232,21 @@ pub(crate) fn measure(
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {
+    measure_load(nodes, load, &load.config.options::<NetperfConfig>().load(), control)
+}
+
+/// The same of a load that goes as this configuration says.
+pub(crate) fn measure_load(
+    nodes: &Testbed,
+    load: &NodesLoad,
+    own: &Load,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
     let options = load.config.options::<NetperfConfig>();
-    let own = options.load();
     transfer::measure(
         nodes,
         load,
-        &own,
+        own,
         control,
         |test| match options.seconds {
             Some(_) => {
@@ -245,7 +256,7 @@ pub(crate) fn measure(
         },
         |summary, said| {
             if let (Some(figures), Some(said)) = (&mut summary.transfer, said) {
-                as_netperf_says(figures, &own, said);
+                as_netperf_says(figures, own, said);
             }
         },
     )

@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::moved::{Load, is_more_than_talk};
-use crate::nodes::NodeGuest;
 use crate::options::{self, Options};
 use crate::run_up::RunUp;
-use crate::transfer::{self, Transfers};
+use crate::transfer::{Pair, Role, Transfers};
 
 /// A WRITE of NFS' has whole pages of the client's.
 const PAGE: u64 = 4096;
@@ -105,16 +104,17 @@ impl Transfers for NfsConfig {
             servers: Vec::new(),
         }
     }
-}
 
-/// What runs in the nodes: nfsd in node 0, which the kernel's threads are, and those who write in node 1.
-pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
-    let threads = config.options::<NfsConfig>().threads;
-    let server = format!("threads={threads}\n{}", include_str!("../../../guest/scripts/nfs-server"));
-    let client = include_str!("../../../guest/scripts/nfs-client");
-    let (server, client) =
-        (("nfs-server", &server[..], "nfs: serving"), ("nfs-client", client, "nfs: waiting"));
-    transfer::guests(config, "nfs", server, client)
+    /// nfsd in node 0, which the kernel's threads are, and those who write in node 1.
+    fn pair(&self) -> Pair {
+        let server = include_str!("../../../guest/scripts/nfs-server");
+        let client = include_str!("../../../guest/scripts/nfs-client");
+        Pair {
+            image: "nfs",
+            server: Role::new("nfs-server", format!("threads={}\n{server}", self.threads), "nfs: serving"),
+            client: Role::new("nfs-client", client, "nfs: waiting"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -131,9 +131,8 @@ mod tests {
         assert_eq!(nfs(&[]).unwrap().load().start.typed, "1 8192 33554432 1048576");
         let own = nfs(&["nfs.writers=2", "nfs.block=64KiB", "nfs.file=16MiB", "nfs.wsize=32KiB"]).unwrap();
         assert_eq!(own.load().start.typed, "2 65536 16777216 32768");
-        let [server, client] = guests(&on_fast(&["nfs.threads=4"]).unwrap());
-        assert!(server.script.unwrap().1.starts_with("threads=4\n"));
-        assert!(!client.script.unwrap().1.contains("threads="));
+        let Pair { server, client, .. } = nfs(&["nfs.threads=4"]).unwrap().pair();
+        assert!(server.lines.starts_with("threads=4\n") && !client.lines.contains("threads="));
     }
 
     #[test]

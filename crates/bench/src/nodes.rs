@@ -58,19 +58,24 @@ pub struct TestbedPlan {
 }
 
 impl TestbedPlan {
-    /// Two nodes on one cable: node 0 is the one that is tested.
-    pub fn two_nodes(
+    /// Nodes on cables, of which node 0 is tested: two on one, or a gateway between two others.
+    pub fn joined(
         config: &RunConfig,
         name: &str,
-        mut guests: [NodeGuest; 2],
+        mut guests: Vec<NodeGuest>,
     ) -> Result<TestbedPlan, RunError> {
         config.validate()?;
         guests[0].instead.clone_from(&config.run.image);
         guests[0].disks.clone_from(&config.run.disks);
+        let network = match guests.len() {
+            2 => NetworkConfig::two_nodes(config.nodes())?,
+            3 => NetworkConfig::gateway(config.nodes())?,
+            other => panic!("{other} nodes, which nobody has said how to join"),
+        };
         Ok(TestbedPlan {
             name: name.to_owned(),
-            network: NetworkConfig::two_nodes(config.nodes())?,
-            guests: guests.into(),
+            network,
+            guests,
             run_up: None,
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
@@ -326,7 +331,7 @@ mod tests {
                 ready_marker: marker.to_owned(),
             };
             let config = RunConfig::default();
-            let plan = TestbedPlan::two_nodes(&config, "mine", [guest.clone(), guest]).unwrap();
+            let plan = TestbedPlan::joined(&config, "mine", vec![guest.clone(), guest]).unwrap();
             plan.key(&[])
         };
         assert_eq!(key("ready"), key("ready"));

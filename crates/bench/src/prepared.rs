@@ -57,15 +57,15 @@ impl<'a> BenchmarkPlan<'a> {
         config: &'a RunConfig,
         (network_name, threads): (&str, usize),
     ) -> Result<BenchmarkPlan<'a>, RunError> {
-        let two = |name: &str, guests| TestbedPlan::two_nodes(config, name, guests);
+        let joined = |name: &str, guests| TestbedPlan::joined(config, name, guests);
         let nodes: Option<(TestbedPlan, MeasureNodes)> = match benchmark.nodes {
             Nodes::One if config.options::<DriveConfig>().kind == DriveKind::Node => {
                 let guests = driven_guests(benchmark, config)?;
-                Some((two(&format!("{}-driven", benchmark.name), guests)?, driven))
+                Some((joined(&format!("{}-driven", benchmark.name), guests.into())?, driven))
             }
             Nodes::One => None,
-            Nodes::Two { guests, run_up, measure } => {
-                let plan = two(benchmark.name, guests(config))?;
+            Nodes::Joined { guests, run_up, measure } => {
+                let plan = joined(benchmark.name, guests(config))?;
                 Some((TestbedPlan { run_up: run_up(config), ..plan }, measure))
             }
             Nodes::Network => {

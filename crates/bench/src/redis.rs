@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
-use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::run_up::RunUp;
-use crate::transfer::{self, Transfers};
+use crate::transfer::{Pair, Role, Transfers};
 use crate::{cores, shards};
 
 /// Values in all, of what the guest's memory holds besides its programs.
@@ -138,30 +137,33 @@ impl Transfers for RedisConfig {
             servers: shards::ports(PORT, *cores, *cores),
         }
     }
-}
 
-/// What runs in the nodes: redis-server in node 0, redis-benchmark in node 1; of several cores, one on each.
-pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
-    let cores = config.options::<RedisConfig>().cores;
-    if cores > 1 {
-        let server = include_str!("../../../guest/scripts/redis-servers");
-        let client = include_str!("../../../guest/scripts/redis-clients");
-        return shards::guests(
-            config,
-            "servers",
-            cores,
-            ("redis-servers", server, "redis: serving"),
-            ("redis-clients", client, "redis: waiting"),
-        );
+    /// redis-server in node 0, redis-benchmark in node 1; of several cores, one on each.
+    fn pair(&self) -> Pair {
+        if self.cores > 1 {
+            let server = include_str!("../../../guest/scripts/redis-servers");
+            let client = include_str!("../../../guest/scripts/redis-clients");
+            let pair = Pair {
+                image: "servers",
+                server: Role::new("redis-servers", server, "redis: serving"),
+                client: Role::new("redis-clients", client, "redis: waiting"),
+            };
+            return shards::on_cores(self.cores, pair);
+        }
+        Pair {
+            image: "servers",
+            server: Role::new(
+                "redis-server",
+                include_str!("../../../guest/scripts/redis-server"),
+                "Ready to accept connections",
+            ),
+            client: Role::new(
+                "redis-client",
+                include_str!("../../../guest/scripts/redis-client"),
+                "redis: waiting",
+            ),
+        }
     }
-    let server = include_str!("../../../guest/scripts/redis-server");
-    let client = include_str!("../../../guest/scripts/redis-client");
-    transfer::guests(
-        config,
-        "servers",
-        ("redis-server", server, "Ready to accept connections"),
-        ("redis-client", client, "redis: waiting"),
-    )
 }
 
 #[cfg(test)]

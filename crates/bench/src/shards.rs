@@ -10,8 +10,7 @@ use crate::config::RunConfig;
 use crate::cores;
 use crate::interval::Interval;
 use crate::moved::{Load, Side};
-use crate::nodes::NodeGuest;
-use crate::transfer::{self, Role};
+use crate::transfer::{Pair, Role};
 
 /// Queues of an 82576 that Linux uses at most.
 const QUEUES_MAX: u32 = 8;
@@ -50,18 +49,11 @@ pub(crate) fn check_streams(
     Err(ConfigError::new(key, problem))
 }
 
-/// What runs in the nodes of an image, on so many cores: as [`transfer::guests`], but for how both scripts begin.
-pub(crate) fn guests(
-    config: &RunConfig,
-    image: &str,
-    cores: u32,
-    server: Role,
-    client: Role,
-) -> [NodeGuest; 2] {
+/// A server and its client on so many cores: both scripts begin with what finds ports for queues.
+pub(crate) fn on_cores(cores: u32, pair: Pair) -> Pair {
     let begin = include_str!("../../../guest/scripts/several-cores");
-    let [server_lines, client_lines] =
-        [server, client].map(|(_, own, _)| format!("cores={cores}\n{begin}\n{own}"));
-    transfer::guests(config, image, (server.0, &server_lines, server.2), (client.0, &client_lines, client.2))
+    let of = |role: Role| Role { lines: format!("cores={cores}\n{begin}\n{}", role.lines), ..role };
+    Pair { server: of(pair.server), client: of(pair.client), ..pair }
 }
 
 /// The ports of so many servers from `first` on, which belong to cores in turns.

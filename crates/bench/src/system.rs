@@ -178,7 +178,7 @@ fn why_node_ended(network: &Network, node: usize, outcome: Outcome) -> String {
     format!("{name}: {}", describe(outcome, network.now()))
 }
 
-/// Why two nodes' run has ended where it should not, and on whose console more may be seen. Node 1 drives; it is `late` if only time has
+/// Why the run of joined nodes has ended where it should not, and on whose console more may be seen. Node 1 drives; it is `late` if only time has
 /// passed.
 pub(crate) fn why_ended(network: &Network, outcome: &NetworkOutcome, late: &str) -> (usize, String) {
     match outcome {
@@ -187,7 +187,7 @@ pub(crate) fn why_ended(network: &Network, outcome: &NetworkOutcome, late: &str)
             (node, why_node_ended(network, node, outcome))
         }
         NetworkOutcome::Asleep => {
-            (1, "both nodes sleep, and nothing is left that would wake them".to_owned())
+            (1, "all nodes sleep, and nothing is left that would wake them".to_owned())
         }
         NetworkOutcome::Time => (1, late.to_owned()),
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
-use doorbell_results::{PointSummary, Samples, Steady, SteadyPhase, TransferFigures};
+use doorbell_results::{Behind, PointSummary, Samples, Steady, SteadyPhase, TransferFigures};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
@@ -31,6 +31,9 @@ use crate::testbed::Testbed;
 
 /// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
 const PARTS: u64 = 40;
+/// Where servers and clients are.
+const SERVER: &str = "10.0.0.2/24";
+pub(crate) const CLIENT: &str = "10.0.0.3/24";
 /// A drive node that is idle for less may be what limits the transfer.
 const IDLE_LEAST: f64 = 0.05;
 
@@ -207,14 +210,27 @@ impl Test<'_, '_> {
             said: BTreeMap::new(),
             wire_to_client: interval.sent[0].clone(),
             wire_to_server: interval.sent[1].clone(),
-            nic_drops: [0, 1].map(|node| all_dropped(&interval.dropped[node])),
+            nic_drops: [0, 1].map(|node| all_dropped(&interval.dropped[node][0])),
             node_instructions: [0, 1].map(|node| interval.instructions[node]),
             test_idle: idle(self.network, 0, interval),
             drive_idle: idle(self.network, 1, interval),
+            behind: self.behind(interval),
             cores: shards::figures(load, interval),
             over_time: self.course.parts(counted),
             samples: Samples::of(unit, self.config.run.duration.as_secs_f64(), self.samples.clone()),
         }
+    }
+
+    /// A server behind a gateway, which is node 2, on the second cable.
+    fn behind(&self, interval: &Interval) -> Option<Behind> {
+        let wires = interval.sent.get(2..4)?;
+        Some(Behind {
+            wire_to_server: wires[0].clone(),
+            wire_to_gateway: wires[1].clone(),
+            nic_drops: [&interval.dropped[2][0], &interval.dropped[0][1]].map(all_dropped),
+            instructions: interval.instructions[2],
+            idle: idle(self.network, 2, interval),
+        })
     }
 
     /// Runs on until the client is switched off.
@@ -308,9 +324,15 @@ pub(crate) fn measure<T>(
     Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
 }
 
-/// Options that say what moves.
+/// Options that say what moves, and between whom.
 pub(crate) trait Transfers: Options {
     fn load(&self) -> Load;
+    fn pair(&self) -> Pair;
+}
+
+/// What runs in the nodes.
+pub(crate) fn guests<T: Transfers>(config: &RunConfig) -> Vec<NodeGuest> {
+    config.options::<T>().pair().guests(config)
 }
 
 /// A load without end is at its pace when measurements begin.
@@ -339,35 +361,67 @@ fn into_summary(mut course: TransferFigures, summary: &mut PointSummary, control
     summary.transfer = Some(course);
 }
 
-/// A node's script: its name, its lines, and what it prints when it is ready.
-pub(crate) type Role<'a> = (&'a str, &'a str, &'a str);
+/// What runs in a node: a script, by its name in `/scripts`.
+pub(crate) struct Role {
+    pub name: &'static str,
+    pub lines: String,
+    /// What it prints when it is ready.
+    pub ready: &'static str,
+}
 
-/// What runs in the nodes of an image: a server in node 0, its client in node 1, each a script, their drivers as the configuration wants them.
-pub(crate) fn guests(config: &RunConfig, image: &str, server: Role, client: Role) -> [NodeGuest; 2] {
-    let kernel = config.options::<KernelConfig>();
-    let mtu = kernel.words(1);
-    let before = |address: &str| -> String {
-        kernel.commands(address).iter().map(|command| format!("{command}\n")).collect()
-    };
-    [(server, "10.0.0.2/24"), (client, "10.0.0.3/24")].map(|((name, lines, ready_marker), address)| {
+impl Role {
+    pub fn new(name: &'static str, lines: impl Into<String>, ready: &'static str) -> Role {
+        Role { name, lines: lines.into(), ready }
+    }
+
+    /// The node of an image that has so many ports, at such addresses ([`KernelConfig::commands`]), their drivers as the configuration wants them.
+    /// `first` is done before the script.
+    pub fn guest(
+        self,
+        config: &RunConfig,
+        image: &str,
+        (address, ports): (&str, u32),
+        first: &str,
+    ) -> NodeGuest {
+        let kernel = config.options::<KernelConfig>();
+        let drivers: String =
+            kernel.commands(address).iter().map(|command| format!("{command}\n")).collect();
+        let address = if ports == 1 { format!(" doorbell.ip={address}") } else { String::new() };
         NodeGuest {
             image: image.to_owned(),
             instead: None,
             disks: Vec::new(),
-            words: format!("doorbell.app={name} doorbell.ip={address}{mtu}"),
-            script: Some((name.to_owned(), before(address) + lines)),
-            ready_marker: ready_marker.to_owned(),
+            words: format!("doorbell.app={}{address}{}", self.name, kernel.words(ports)),
+            script: Some((self.name.to_owned(), drivers + first + &self.lines)),
+            ready_marker: self.ready.to_owned(),
         }
-    })
+    }
 }
 
-/// What to say if the drive node may be what limits the transfer.
+/// A server and its client, of one image.
+pub(crate) struct Pair {
+    pub image: &'static str,
+    pub server: Role,
+    pub client: Role,
+}
+
+impl Pair {
+    /// What runs in the nodes: the server in node 0, its client in node 1.
+    pub fn guests(self, config: &RunConfig) -> Vec<NodeGuest> {
+        let Pair { image, server, client } = self;
+        let of = |role: Role, address: &str| role.guest(config, image, (address, 1), "");
+        vec![of(server, SERVER), of(client, CLIENT)]
+    }
+}
+
+/// What to say if a drive node may be what limits the transfer.
 fn limit(figures: &TransferFigures) -> Option<String> {
-    (figures.drive_idle < IDLE_LEAST).then(|| {
+    let (who, idle) = figures.busiest_drive();
+    (idle < IDLE_LEAST).then(|| {
         format!(
-            "the drive node was idle for {:.1} % of the time only: its core may be the limit, and not the test node; make it faster \
+            "the {who} was idle for {:.1} % of the time only: its core may be the limit, and not the test node; make it faster \
              (drive.frequency, drive.ipc)",
-            figures.drive_idle * 100.0
+            idle * 100.0
         )
     })
 }

@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
-use crate::nodes::NodeGuest;
 use crate::options::{self, Options};
 use crate::run_up::RunUp;
-use crate::transfer::{self, Transfers};
+use crate::transfer::{Pair, Role, Transfers};
 use crate::{cores, shards};
 
 /// The files that there are, in bytes: a size of each of SPECweb99's four classes, and one more.
 const FILES: [u32; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
 /// The port of the first server of several.
 const PORT: u16 = 8100;
+/// What servers print when they are ready.
+const SERVING: &str = "web: serving";
 /// A directory of SPECweb99's mix: nine files of each of four classes.
 const DIRECTORY_BYTES: u64 = 4_999_500;
 
@@ -134,6 +135,29 @@ impl WebConfig {
         self.dynamic.unwrap_or(30)
     }
 
+    /// A server on one core, and its image; before it come the files that it has.
+    fn one_server(&self) -> (&'static str, Role) {
+        let (image, name, lines) = match (self.server, self.mix) {
+            (WebServer::Nginx, None) => {
+                ("servers", "web-server", include_str!("../../../guest/scripts/web-server"))
+            }
+            (WebServer::Nginx, Some(_)) => {
+                ("servers", "web-mix-nginx", include_str!("../../../guest/scripts/web-mix-nginx"))
+            }
+            (WebServer::Apache, _) => {
+                ("apache", "web-apache", include_str!("../../../guest/scripts/web-apache"))
+            }
+        };
+        let files = match self.mix {
+            Some(WebMix::Specweb99) => {
+                let files = include_str!("../../../guest/scripts/web-mix-files");
+                format!("directories={}\n{files}", self.directories())
+            }
+            None => String::new(),
+        };
+        (image, Role::new(name, files + lines, SERVING))
+    }
+
     /// A request as wrk writes it, which names a port that is not 80; all of several servers have as many digits, and so have a mix's.
     fn request(&self) -> String {
         let port = if self.cores > 1 { format!(":{PORT}") } else { String::new() };
@@ -182,41 +206,24 @@ impl Transfers for WebConfig {
             servers: shards::ports(PORT, *cores, *cores),
         }
     }
-}
 
-/// What runs in the nodes: nginx or Apache in node 0, wrk in node 1; of several cores, one on each.
-pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
-    const SERVING: &str = "web: serving";
-    const WAITING: &str = "web: waiting";
-    let web = config.options::<WebConfig>();
-    if web.cores > 1 {
-        let server = include_str!("../../../guest/scripts/web-servers");
-        let client = include_str!("../../../guest/scripts/web-clients");
-        let server = ("web-servers", server, SERVING);
-        return shards::guests(config, "servers", web.cores, server, ("web-clients", client, WAITING));
+    /// nginx or Apache in node 0, wrk in node 1; of several cores, one on each.
+    fn pair(&self) -> Pair {
+        let client = |name, lines| Role::new(name, lines, "web: waiting");
+        if self.cores > 1 {
+            let server = include_str!("../../../guest/scripts/web-servers");
+            let clients = include_str!("../../../guest/scripts/web-clients");
+            let server = Role::new("web-servers", server, SERVING);
+            let pair = Pair { image: "servers", server, client: client("web-clients", clients) };
+            return shards::on_cores(self.cores, pair);
+        }
+        let (image, server) = self.one_server();
+        let client = match self.mix {
+            Some(_) => client("web-mix-client", include_str!("../../../guest/scripts/web-mix-client")),
+            None => client("web-client", include_str!("../../../guest/scripts/web-client")),
+        };
+        Pair { image, server, client }
     }
-    let files = match web.mix {
-        Some(WebMix::Specweb99) => {
-            let files = include_str!("../../../guest/scripts/web-mix-files");
-            format!("directories={}\n{files}", web.directories())
-        }
-        None => String::new(),
-    };
-    let (image, name, server) = match (web.server, web.mix) {
-        (WebServer::Nginx, None) => {
-            ("servers", "web-server", include_str!("../../../guest/scripts/web-server"))
-        }
-        (WebServer::Nginx, Some(_)) => {
-            ("servers", "web-mix-nginx", include_str!("../../../guest/scripts/web-mix-nginx"))
-        }
-        (WebServer::Apache, _) => ("apache", "web-apache", include_str!("../../../guest/scripts/web-apache")),
-    };
-    let (client_name, client) = match web.mix {
-        Some(_) => ("web-mix-client", include_str!("../../../guest/scripts/web-mix-client")),
-        None => ("web-client", include_str!("../../../guest/scripts/web-client")),
-    };
-    let server = files + server;
-    transfer::guests(config, image, (name, &server, SERVING), (client_name, client, WAITING))
 }
 
 #[cfg(test)]
@@ -246,9 +253,8 @@ mod tests {
         let load = mix.options::<WebConfig>().load();
         assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/ -- 12 30");
         assert_eq!(load.transaction.unwrap().bytes, 42);
-        let [server, client] = guests(&mix);
-        assert_eq!((&server.image[..], &client.image[..]), ("apache", "apache"));
-        assert!(server.script.unwrap().1.starts_with("directories=12\n"));
+        let Pair { image, server, .. } = mix.options::<WebConfig>().pair();
+        assert!(image == "apache" && server.lines.starts_with("directories=12\n"));
         assert!(web("web.connections=257").unwrap_err().contains("from 1 to 256"));
     }
 

@@ -23,9 +23,13 @@ fn measured_instructions(machine: &Machine) -> u64 {
 /// What the NICs counted, all together.
 pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
     let ports = machine.ports().iter().zip(machine.nics());
-    ports.fold(NicTotals::default(), |totals, (port, nic)| {
-        totals.with_way_in(port).with_nic(nic).with_way_back(port)
-    })
+    ports.fold(NicTotals::default(), |totals, (port, nic)| totals.with_port(port, nic))
+}
+
+/// What each of them counted.
+pub(crate) fn port_totals(machine: &Machine) -> Vec<NicTotals> {
+    let ports = machine.ports().iter().zip(machine.nics());
+    ports.map(|(port, nic)| NicTotals::default().with_port(port, nic)).collect()
 }
 
 /// Frames that were lost at the NICs and on the links, by cause.
@@ -46,6 +50,11 @@ pub(crate) struct NicTotals {
 }
 
 impl NicTotals {
+    /// What this port counted as well.
+    fn with_port(self, port: &Port, nic: &Card) -> NicTotals {
+        self.with_way_in(port).with_nic(nic).with_way_back(port)
+    }
+
     /// What this NIC counted as well.
     fn with_nic(mut self, nic: &Card) -> NicTotals {
         let s: &NicStats = nic.stats();

@@ -83,7 +83,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
         );
     };
     let chosen = benchmark(name)?;
-    if let Nodes::Two { .. } = chosen.nodes {
+    if let Nodes::Joined { .. } = chosen.nodes {
         return two_nodes_cmd::asked(args, chosen);
     }
     if chosen.silent && !args.rate.is_empty() {

@@ -182,7 +182,7 @@ struct Asked {
 
 fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
     let chosen = benchmark(&args.benchmark)?;
-    if chosen.silent || matches!(chosen.nodes, Nodes::Two { .. }) {
+    if chosen.silent || matches!(chosen.nodes, Nodes::Joined { .. }) {
         bail!(
             "{} has no load generator whose rate could be sought; search one of the other benchmarks",
             chosen.name

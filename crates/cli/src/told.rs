@@ -31,18 +31,19 @@ fn iperf(f: &IperfFigures) -> String {
     if let Some([client, server]) = f.cpu_percent {
         lines.push(format!("iperf3's share of a core: client {client:.0} %, server {server:.0} %"));
     }
-    lines.join("\n") + "\n" + &cable([&f.wire_to_server, &f.wire_to_client], f.nic_drops)
+    let ends = ["server", "client"];
+    lines.join("\n") + "\n" + &cable(ends, [&f.wire_to_server, &f.wire_to_client], f.nic_drops)
 }
 
 /// What crossed the cable.
-fn cable(wires: [&Direction; 2], drops: [u64; 2]) -> String {
+fn cable(ends: [&str; 2], wires: [&Direction; 2], drops: [u64; 2]) -> String {
     let of = |(name, (wire, drops)): (&str, (&Direction, u64))| {
         format!(
             "To the {name}: {} frames, {} bytes; {} lost and {} damaged on the cable; its NIC dropped {drops}\n",
             wire.frames, wire.bytes, wire.lost, wire.corrupted
         )
     };
-    ["server", "client"].into_iter().zip(wires.into_iter().zip(drops)).map(of).collect()
+    ends.into_iter().zip(wires.into_iter().zip(drops)).map(of).collect()
 }
 
 /// What moved between two nodes.
@@ -62,7 +63,12 @@ fn moved(f: &TransferFigures) -> String {
     };
     let many = if f.connections == 1 { String::new() } else { format!(", {} connections", f.connections) };
     let said: String = f.said.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-    format!("{}{many}: {first}\n{said}", f.load) + &cable([&f.wire_to_server, &f.wire_to_client], f.nic_drops)
+    let ends = [if f.behind.is_some() { "gateway" } else { "server" }, "client"];
+    let behind = f.behind.as_ref().map_or(String::new(), |own| {
+        cable(["server behind it", "gateway"], [&own.wire_to_server, &own.wire_to_gateway], own.nic_drops)
+    });
+    let first_cable = cable(ends, [&f.wire_to_server, &f.wire_to_client], f.nic_drops);
+    format!("{}{many}: {first}\n{said}{first_cable}{behind}", f.load)
 }
 
 /// What one of several cores moved.
@@ -83,7 +89,11 @@ fn core(f: &TransferCore) -> String {
 /// How it went.
 fn course(f: &TransferFigures) -> String {
     let mut lines =
-        format!("Idle: test node {:.1} %, drive node {:.1} %\n", f.test_idle * 100.0, f.drive_idle * 100.0);
+        format!("Idle: test node {:.1} %, drive node {:.1} %", f.test_idle * 100.0, f.drive_idle * 100.0);
+    if let Some(server) = &f.behind {
+        lines.push_str(&format!(", server behind the gateway {:.1} %", server.idle * 100.0));
+    }
+    lines.push('\n');
     lines.extend(f.cores.iter().map(core));
     if let Some(samples) = &f.samples {
         lines.push_str(&format!(

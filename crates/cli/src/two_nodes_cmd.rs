@@ -17,7 +17,7 @@ pub fn asked(args: &RunArgs, chosen: &'static Benchmark) -> anyhow::Result<Asked
 
 /// Refuses samples of anything else.
 pub fn refuse_samples_of_others(args: &RunArgs) -> anyhow::Result<()> {
-    let between_nodes = BENCHMARKS.iter().filter(|known| matches!(known.nodes, Nodes::Two { .. }));
+    let between_nodes = BENCHMARKS.iter().filter(|known| matches!(known.nodes, Nodes::Joined { .. }));
     let names: Vec<&str> = between_nodes.map(|known| known.name).collect();
     let is_one = args.benchmark.as_deref().is_some_and(|name| names.contains(&name));
     if args.samples.is_some() && !is_one {

@@ -41,6 +41,8 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("apache-82576": "image.toml"),
     recipe!("nfs": "image.toml", "programs/blockwrite.c"),
     recipe!("nfs-82576": "image.toml"),
+    recipe!("nat": "image.toml"),
+    recipe!("nat-82576": "image.toml"),
     recipe!("servers": "image.toml", "nginx.conf"),
     recipe!("servers-82576": "image.toml"),
     recipe!("server": "image.toml", "disk-init", "fstab", "group", "hosts", "init", "passwd", "profile"),

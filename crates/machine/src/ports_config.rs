@@ -116,6 +116,11 @@ impl PortsConfig<'_> {
         Ok(port)
     }
 
+    /// What port `index` has of its own, as the only port's.
+    pub fn alone(&self, index: usize) -> PortTables {
+        self.own.get(&PortNumber(index)).map(|own| (PortNumber(0), own.clone())).into_iter().collect()
+    }
+
     /// Where the NIC of port `index` is.
     pub fn place(&self, index: usize) -> Place {
         let own = self.own.get(&PortNumber(index)).and_then(|own| own.at);

@@ -66,17 +66,20 @@ fn fullest_queue(network: &NetworkFigures) -> Option<String> {
 /// Who limits what moves between two nodes and loses nothing: a closed loop waits, and says so by whose cores have nothing to do.
 fn between_nodes(transfer: &TransferFigures) -> String {
     let share = |idle: f64| percent_label(idle.max(0.0));
-    let (test, drive) = (share(transfer.test_idle), share(transfer.drive_idle));
-    match (transfer.test_idle < IDLE_MIN, transfer.drive_idle < IDLE_MIN) {
+    let (who, idle) = transfer.busiest_drive();
+    let (test, drive) = (share(transfer.test_idle), share(idle));
+    match (transfer.test_idle < IDLE_MIN, idle < IDLE_MIN) {
         (true, false) => {
-            format!("Limit: the test node's cores, idle for {test} of the time (the drive node's {drive}).")
+            format!("Limit: the test node's cores, idle for {test} of the time (the {who}'s {drive}).")
         }
         (false, true) => {
-            format!("Limit: the drive node's cores, idle for {drive} of the time (the test node's {test}).")
+            format!("Limit: the {who}'s cores, idle for {drive} of the time (the test node's {test}).")
         }
-        (true, true) => format!("Limit: the cores of both nodes, idle for {test} and {drive} of the time."),
+        (true, true) => format!(
+            "Limit: the cores of the test node and of the {who}, idle for {test} and {drive} of the time."
+        ),
         (false, false) => format!(
-            "Limit: not all cores of a node (idle for {test} of the time in the test node, {drive} in the drive node): one of several, \
+            "Limit: not all cores of a node (idle for {test} of the time in the test node, {drive} in the {who}): one of several, \
              the cable, or how much is under way at once (connections, TCP's window)."
         ),
     }

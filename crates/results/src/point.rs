@@ -67,6 +67,22 @@ pub struct Drops {
     pub waited_for: WaitedFor,
 }
 
+impl Drops {
+    /// These and others.
+    #[must_use]
+    pub fn and(&self, other: &Drops) -> Drops {
+        Drops {
+            dma: self.dma + other.dma,
+            core: self.core + other.core,
+            tx: self.tx + other.tx,
+            nic_other: self.nic_other + other.nic_other,
+            link: self.link + other.link,
+            guest: self.guest + other.guest,
+            waited_for: self.waited_for.and(&other.waited_for),
+        }
+    }
+}
+
 /// One offered load and what became of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {

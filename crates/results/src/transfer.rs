@@ -47,6 +47,9 @@ pub struct TransferFigures {
     pub test_idle: f64,
     /// The same of the drive node, which must not be what limits the transfer.
     pub drive_idle: f64,
+    /// The server behind a gateway, if that is what is tested: `wire_to_server` then ends at the gateway, and so do the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Behind>,
     /// Of servers on several cores, what each moved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<TransferCore>,
@@ -55,6 +58,31 @@ pub struct TransferFigures {
     /// The measurement's samples, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
+}
+
+impl TransferFigures {
+    /// Which of the nodes that drive had least rest, and the share of the time in which it had.
+    pub fn busiest_drive(&self) -> (&'static str, f64) {
+        match &self.behind {
+            Some(server) if server.idle < self.drive_idle => ("server behind the gateway", server.idle),
+            _ => ("drive node", self.drive_idle),
+        }
+    }
+}
+
+/// A server behind a gateway, on a cable of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Behind {
+    /// From the gateway to the server.
+    pub wire_to_server: Direction,
+    /// From the server to the gateway.
+    pub wire_to_gateway: Direction,
+    /// Frames that NICs dropped on arrival from this cable: the server's, and the gateway's second.
+    pub nic_drops: [u64; 2],
+    /// Instructions that the server's node retired.
+    pub instructions: u64,
+    /// Share of the measured time in which its cores had nothing to do.
+    pub idle: f64,
 }
 
 /// What one of several cores moved, each of which has servers and a queue of its own.

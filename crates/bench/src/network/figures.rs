@@ -45,9 +45,9 @@ pub(crate) fn figures(
 }
 
 fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &Interval) -> NodeFigures {
-    let (window, drops) = (&interval.nodes[node], &interval.dropped[node]);
+    let (window, drops) = (&interval.nodes[node], interval.dropped_by(node));
     let cycles = config.core_cycles(interval.seconds);
-    let frames = received(network, node, interval).saturating_sub(all_dropped(drops));
+    let frames = received(network, node, interval).saturating_sub(all_dropped(&drops));
     let timing = window.timed.clone().map(|(begin, end)| {
         let instructions = window.instructions;
         let span = timing::Span { begin, end, frames, instructions, config };
@@ -57,7 +57,7 @@ fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &I
     NodeFigures {
         instructions: window.instructions,
         ipc: if cycles == 0.0 { 0.0 } else { window.instructions as f64 / cycles },
-        drops: drops.clone(),
+        drops,
         ports: window.ports.clone(),
         timing,
         cores: cores.unwrap_or_default(),
@@ -85,7 +85,7 @@ pub(crate) fn accepted_bytes(network: &Network, node: usize, interval: &Interval
     };
     let sent = interval.sent.iter().enumerate().filter_map(to_it);
     let (frames, bytes) = sent.fold((0, 0), |(frames, bytes), of| (frames + of.0, bytes + of.1));
-    let accepted = received(network, node, interval).saturating_sub(all_dropped(&interval.dropped[node]));
+    let accepted = received(network, node, interval).saturating_sub(all_dropped(&interval.dropped_by(node)));
     (bytes as f64 * accepted as f64 / frames.max(1) as f64).round() as u64
 }
 

@@ -226,14 +226,8 @@ fn measured(network: &Network) -> Option<Measurement> {
 
 /// Frames that NICs dropped, and those lost on cables and in switches.
 fn drops(interval: &Interval, own: &NetworkFigures) -> Drops {
-    let mut drops = Drops::default();
-    for dropped in &interval.dropped {
-        drops.dma += dropped.dma;
-        drops.core += dropped.core;
-        drops.tx += dropped.tx;
-        drops.nic_other += dropped.nic_other;
-        drops.waited_for = drops.waited_for.and(&dropped.waited_for);
-    }
+    let dropped = interval.dropped.iter().flatten();
+    let mut drops = dropped.fold(Drops::default(), |drops, own| drops.and(own));
     let outputs = own.switches.values().flat_map(|switch| switch.outputs.values());
     let in_switches: u64 = outputs.map(|output| output.dropped).sum();
     drops.link = interval.sent.iter().map(|sent| sent.lost).sum::<u64>() + in_switches;

@@ -12,19 +12,20 @@ use crate::kernel::{self, KernelConfig};
 use crate::l3fwd::{self, L3fwdConfig};
 use crate::memcached::{self, MemcachedDpdkConfig};
 use crate::memcached_kernel::{self, MemcachedKernelConfig};
+use crate::nat::{self, NatConfig};
 use crate::neighbour::{self, NeighbourConfig};
 use crate::netperf::{self, NetperfConfig};
-use crate::nfs::{self, NfsConfig};
+use crate::nfs::NfsConfig;
 use crate::options::Section;
 use crate::ovs::{self, OvsConfig};
 use crate::pipeline::{self, StagesConfig};
 use crate::playback::TRACE;
-use crate::redis::{self, RedisConfig};
+use crate::redis::RedisConfig;
 use crate::rxptx::{self, RxptxConfig};
 use crate::testpmd::{self, TestpmdConfig};
 use crate::touch::{self, TouchConfig};
 use crate::transfer::{self, TransferConfig};
-use crate::web::{self, WebConfig};
+use crate::web::WebConfig;
 
 /// What all DPDK programs have.
 pub(super) const DPDK: Section = Section::of::<DpdkConfig>();
@@ -203,7 +204,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "iperf",
         summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
-        nodes: Nodes::Two { guests: iperf::guests, run_up: |_| None, measure: iperf::measure },
+        nodes: Nodes::Joined { guests: transfer::guests::<IperfConfig>, run_up: |_| None, measure: iperf::measure },
         image: "net",
         options: &[KERNEL, Section::of::<IperfConfig>(), TRANSFER],
         ..BETWEEN_NODES
@@ -211,7 +212,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "netperf",
         summary: "netperf between two nodes on one cable: streams both ways, requests and responses by TCP and UDP",
-        nodes: Nodes::Two { guests: netperf::guests, run_up: netperf::run_up, measure: netperf::measure },
+        nodes: Nodes::Joined { guests: transfer::guests::<NetperfConfig>, run_up: netperf::run_up, measure: netperf::measure },
         image: "netperf",
         options: &[KERNEL, Section::of::<NetperfConfig>(), TRANSFER],
         ..BETWEEN_NODES
@@ -219,8 +220,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "redis",
         summary: "redis-server answers GETs or SETs of redis-benchmark in a second node, one by one or in a pipeline",
-        nodes: Nodes::Two {
-            guests: redis::guests,
+        nodes: Nodes::Joined {
+            guests: transfer::guests::<RedisConfig>,
             run_up: transfer::run_up::<RedisConfig>,
             measure: transfer::measure_part::<RedisConfig>,
         },
@@ -231,8 +232,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "web",
         summary: "nginx or Apache answers the requests of wrk in a second node, over connections that stay",
-        nodes: Nodes::Two {
-            guests: web::guests,
+        nodes: Nodes::Joined {
+            guests: transfer::guests::<WebConfig>,
             run_up: transfer::run_up::<WebConfig>,
             measure: transfer::measure_part::<WebConfig>,
         },
@@ -243,13 +244,28 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "nfs",
         summary: "Linux' NFS server takes files that programs in a second node write block by block",
-        nodes: Nodes::Two {
-            guests: nfs::guests,
+        nodes: Nodes::Joined {
+            guests: transfer::guests::<NfsConfig>,
             run_up: transfer::run_up::<NfsConfig>,
             measure: transfer::measure_part::<NfsConfig>,
         },
         image: "nfs",
         options: &[KERNEL, Section::of::<NfsConfig>(), TRANSFER],
+        ..BETWEEN_NODES
+    },
+    Benchmark {
+        name: "nat",
+        summary: "Linux as a gateway of two ports translates addresses between a client and a server: netperf, web",
+        nodes: Nodes::Joined { guests: nat::guests, run_up: nat::run_up, measure: nat::measure },
+        image: "nat",
+        options: &[
+            KERNEL,
+            Section::of::<NetperfConfig>(),
+            Section::of::<WebConfig>(),
+            TRANSFER,
+            Section::of::<NatConfig>(),
+        ],
+        defaults: nat::DEFAULTS,
         ..BETWEEN_NODES
     },
 ];

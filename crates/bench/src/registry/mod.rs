@@ -22,10 +22,10 @@ pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 pub enum Nodes {
     /// One machine, and a load generator at each of its ports.
     One,
-    /// Two machines on one cable.
-    Two {
-        /// What runs in them.
-        guests: fn(&RunConfig) -> [NodeGuest; 2],
+    /// Machines on cables: the one that is tested and one that drives it, or a gateway that is tested between two others.
+    Joined {
+        /// What runs in them, of which the first is tested and the second drives; a third is behind the first.
+        guests: fn(&RunConfig) -> Vec<NodeGuest>,
         /// A load that is at its pace before measurements begin.
         run_up: fn(&RunConfig) -> Option<RunUp>,
         /// How they are measured.

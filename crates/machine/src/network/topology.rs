@@ -72,22 +72,48 @@ pub fn node_config(common: &MachineConfig, node: usize) -> MachineConfig {
 impl NetworkConfig {
     /// Two nodes with one NIC each on one cable, which is made of their own links.
     pub fn two_nodes(nodes: [MachineConfig; 2]) -> Result<NetworkConfig, ConfigError> {
-        for node in &nodes {
-            if node.platform.nics != 1 {
-                let problem = format!("{} NICs; each of two nodes has 1", node.platform.nics);
+        let named = ["node0", "node1"].into_iter().zip(nodes).collect();
+        Self::on_cables(named, &[("cable", [(0, 0), (1, 0)])])
+    }
+
+    /// A gateway with two NICs between two nodes with one each: the client on its port 0, the server on port 1.
+    pub fn gateway(nodes: [MachineConfig; 3]) -> Result<NetworkConfig, ConfigError> {
+        let named = ["gateway", "client", "server"].into_iter().zip(nodes).collect();
+        Self::on_cables(named, &[("inside", [(0, 0), (1, 0)]), ("outside", [(0, 1), (2, 0)])])
+    }
+
+    /// Nodes, and cables between ports of theirs, each by node and port.
+    fn on_cables(
+        nodes: Vec<(&str, MachineConfig)>,
+        cables: &[(&str, [(usize, u8); 2])],
+    ) -> Result<NetworkConfig, ConfigError> {
+        let mut links = Vec::new();
+        for (name, ends) in cables {
+            let mut directions = Vec::new();
+            for (node, port) in ends {
+                let link = nodes[*node].1.ports().port(usize::from(*port))?.link;
+                if link.latency < LATENCY_MIN {
+                    return Err(ConfigError::new("link.latency", too_short(link.latency)));
+                }
+                directions.push(link);
+            }
+            let directions = directions.try_into().expect("two ends");
+            let ends = ends.map(|(node, port)| End::Node { node, port });
+            links.push(LinkPlan { name: (*name).to_owned(), ends, directions });
+        }
+        for (index, (_, node)) in nodes.iter().enumerate() {
+            let ends = cables.iter().flat_map(|(_, ends)| ends);
+            let (ports, nics) = (ends.filter(|(node, _)| *node == index).count(), node.platform.nics);
+            if nics as usize != ports {
+                let problem = match nodes.len() {
+                    2 => format!("{nics} NICs; each of two nodes has 1"),
+                    _ => format!("{nics} NICs; a gateway has {ports}; set platform.nics={ports}"),
+                };
                 return Err(ConfigError::new("platform.nics", problem));
             }
-            let latency = node.ports().port(0)?.link.latency;
-            if latency < LATENCY_MIN {
-                return Err(ConfigError::new("link.latency", too_short(latency)));
-            }
         }
-        let [one, other] = &nodes;
-        let directions = [one.ports().port(0)?.link, other.ports().port(0)?.link];
-        let ends = [0, 1].map(|node| End::Node { node, port: 0 });
-        let links = vec![LinkPlan { name: "cable".to_owned(), ends, directions }];
-        let named = nodes.into_iter().enumerate().map(|(index, node)| (format!("node{index}"), node));
-        Ok(NetworkConfig { nodes: named.collect(), links, ..NetworkConfig::default() })
+        let nodes = nodes.into_iter().map(|(name, node)| (name.to_owned(), node)).collect();
+        Ok(NetworkConfig { nodes, links, ..NetworkConfig::default() })
     }
 
     /// The name of what is at this end.

@@ -24,10 +24,11 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let (what, unit) =
         if transactions { ("Transactions", "thousands a second") } else { ("Payload that arrived", "Gbps") };
     let idle = points.first().and_then(|point| point.transfer.as_ref()).map_or(String::new(), |transfer| {
+        let (who, idle) = transfer.busiest_drive();
         format!(
-            " In the measurement the test node was idle for {:.1}\u{a0}% of the time, the drive node for {:.1}\u{a0}%.",
+            " In the measurement the test node was idle for {:.1}\u{a0}% of the time, the {who} for {:.1}\u{a0}%.",
             transfer.test_idle * 100.0,
-            transfer.drive_idle * 100.0
+            idle * 100.0
         )
     });
     let row = |part: &TransferPart| {

@@ -343,7 +343,7 @@ fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentErr
 
 /// Whether a second node takes the load generator's place.
 fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
-    matches!(benchmark.nodes, Nodes::Two { .. } | Nodes::Network)
+    matches!(benchmark.nodes, Nodes::Joined { .. } | Nodes::Network)
         || config.options::<DriveConfig>().kind == DriveKind::Node
 }
 

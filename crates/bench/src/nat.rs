@@ -1,0 +1,193 @@
+//! A gateway of two ports between a client and a server, which is what is measured: Linux forwards what they exchange, and translates the client's
+//! address (nf_nat). What goes through it is another benchmark's load: netperf's, or a web server's. The client is in node 1, on port 0, and the
+//! server in node 2, on port 1. What is counted is what crosses the client's cable.
+
+use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::control::Control;
+use crate::error::RunError;
+use crate::moved::Load;
+use crate::netperf::{self, NetperfConfig};
+use crate::nodes::NodeGuest;
+use crate::options::Options;
+use crate::prepared::{Measured, NodesLoad};
+use crate::run_up::RunUp;
+use crate::testbed::Testbed;
+use crate::transfer::{self, CLIENT, Pair, Role, Transfers};
+use crate::web::WebConfig;
+
+/// The machine that it needs.
+pub(crate) const DEFAULTS: &[&str] = &["platform.nics=2", "run.settle=5ms", "run.duration=20ms"];
+
+/// Where a server is that stands on the client's cable, and where it is behind the gateway.
+const NEAR: &str = "10.0.0.2";
+const FAR: &str = "10.0.1.3";
+/// The gateway's addresses, of ports that are counted by `n`.
+const GATEWAY: &str = "10.0.$n.2/24";
+/// What a client does before its script: the way to the server.
+const ROUTE: &str = "ip route add 10.0.1.0/24 via 10.0.0.2 || exit\n";
+/// And a server, which needs it where no address is translated.
+const ROUTE_BACK: &str = "ip route add 10.0.0.0/24 via 10.0.1.2 || exit\n";
+
+/// What goes through the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Through {
+    /// A test of netperf's, by `[netperf]`.
+    #[default]
+    Netperf,
+    /// Requests to a web server, by `[web]`.
+    Web,
+}
+
+/// What the gateway does to packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Translate {
+    /// What goes out to the server has the gateway's own address, by a rule of nftables' (`masquerade`).
+    #[default]
+    Masquerade,
+    /// It forwards, and knows of no connections.
+    None,
+}
+
+/// The gateway, and what goes through it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NatConfig {
+    /// What goes through: `netperf`, as `netperf.test` and its other keys have it, or `web`. Both on one core.
+    pub through: Through,
+    /// What is done to it: `masquerade`, or `none`, which shows what translating costs.
+    pub translate: Translate,
+}
+
+impl Options for NatConfig {
+    const SECTION: &'static str = "nat";
+    const QUIET: bool = true;
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}
+
+impl NatConfig {
+    fn pair(&self, config: &RunConfig) -> Pair {
+        match self.through {
+            Through::Netperf => config.options::<NetperfConfig>().pair(),
+            Through::Web => config.options::<WebConfig>().pair(),
+        }
+    }
+}
+
+/// What runs in the nodes.
+pub(crate) fn guests(config: &RunConfig) -> Vec<NodeGuest> {
+    let own = config.options::<NatConfig>();
+    let Pair { image, server, client } = own.pair(config);
+    let translate = match own.translate {
+        Translate::Masquerade => "masquerade",
+        Translate::None => "none",
+    };
+    let lines = format!("translate={translate}\n{}", include_str!("../../../guest/scripts/nat-gateway"));
+    let gateway = Role::new("nat-gateway", lines, "nat: forwarding");
+    let client = Role { lines: behind(&client.lines), ..client };
+    vec![
+        gateway.guest(config, "nat", (GATEWAY, 2), ""),
+        client.guest(config, image, (CLIENT, 1), ROUTE),
+        server.guest(config, image, (&format!("{FAR}/24"), 1), ROUTE_BACK),
+    ]
+}
+
+/// The same words, with the server behind the gateway.
+fn behind(words: &str) -> String {
+    words.replace(NEAR, FAR)
+}
+
+fn load(config: &RunConfig) -> Load {
+    let load = match config.options::<NatConfig>().through {
+        Through::Netperf => config.options::<NetperfConfig>().load(),
+        Through::Web => config.options::<WebConfig>().load(),
+    };
+    Load { start: RunUp { typed: behind(&load.start.typed), ..load.start }, ..load }
+}
+
+/// A load that goes on is at its pace when measurements begin.
+pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+    let goes_on = match config.options::<NatConfig>().through {
+        Through::Netperf => netperf::run_up(config).is_some(),
+        Through::Web => true,
+    };
+    goes_on.then(|| load(config).start)
+}
+
+/// Measures a part of it, or a whole test of netperf's.
+pub(crate) fn measure(
+    nodes: &Testbed,
+    load: &NodesLoad,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
+    let own = self::load(load.config);
+    match load.config.options::<NatConfig>().through {
+        Through::Netperf => netperf::measure_load(nodes, load, &own, control),
+        Through::Web => transfer::measure(nodes, load, &own, control, |test| test.part::<()>(), |_, _| {}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::benchmark;
+    use crate::resolve::resolve;
+
+    fn nat(set: &[&str]) -> RunConfig {
+        let set: Vec<String> = DEFAULTS.iter().chain(set).map(|&text| text.to_owned()).collect();
+        resolve("fast", &set).unwrap()
+    }
+
+    #[test]
+    fn client_and_server_find_each_other_through_the_gateway() {
+        for (set, image) in [
+            (&[][..], "netperf"),
+            (&["nat.through=web"], "servers"),
+            (&["nat.through=web", "web.server=apache", "web.mix=specweb99"], "apache"),
+        ] {
+            let config = nat(set);
+            let [gateway, client, server] = guests(&config).try_into().unwrap();
+            assert_eq!([&gateway.image[..], &client.image, &server.image], ["nat", image, image]);
+            assert!(client.words.contains("doorbell.ip=10.0.0.3/24"), "{}", client.words);
+            assert!(server.words.contains("doorbell.ip=10.0.1.3/24"), "{}", server.words);
+            // As /init has them by itself.
+            assert!(!gateway.words.contains("doorbell.ip"), "{}", gateway.words);
+            let told = client.script.unwrap().1 + &load(&config).start.typed;
+            assert!(told.contains(FAR) && told.replace(ROUTE, "").matches(NEAR).count() == 0, "{told}");
+            assert!(server.script.unwrap().1.starts_with(ROUTE_BACK));
+        }
+        let plain = guests(&nat(&["nat.translate=none"]));
+        assert!(plain[0].script.as_ref().unwrap().1.starts_with("translate=none\n"));
+    }
+
+    #[test]
+    fn drivers_are_set_in_all_nodes_before_there_are_routes() {
+        let config = nat(&["kernel.interrupt_throttle_rate=0", "kernel.mtu=9000", "kernel.gro=false"]);
+        let [gateway, client, _] = guests(&config).try_into().unwrap();
+        let (gateway, client) = (gateway.script.unwrap().1, client.script.unwrap().1);
+        assert!(gateway.contains("10.0.$n.2/24 dev eth$n") && gateway.contains("gro off"), "{gateway}");
+        let [loaded, route] = ["insmod", ROUTE].map(|text| client.find(text).unwrap());
+        assert!(loaded < route, "{client}");
+    }
+
+    #[test]
+    fn a_gateway_has_two_ports_and_one_core_and_is_no_part_of_other_configurations() {
+        let of = |set: &[&str]| {
+            let config = nat(set);
+            let plan = crate::prepared::BenchmarkPlan::new(benchmark("nat").unwrap(), &config, ("nat", 1));
+            plan.map(|_| ()).map_err(|error| error.to_string())
+        };
+        of(&[]).unwrap();
+        let error = of(&["platform.nics=1"]).unwrap_err();
+        assert!(error.contains("platform.nics: 1 NICs; a gateway has 2; set platform.nics=2"), "{error}");
+        assert!(!resolve("fast", &[]).unwrap().to_toml().contains("[nat]"));
+    }
+}
