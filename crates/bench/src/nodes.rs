@@ -83,6 +83,27 @@ impl TestbedPlan {
         })
     }
 
+    /// The images of its guests. Those that are missing are built.
+    fn images(&self, places: &Places, say: &mut dyn FnMut(&str)) -> Result<Vec<Image>, RunError> {
+        let guests = self.guests.iter().zip(&self.network.nodes);
+        let built = guests.map(|(guest, (_, node))| {
+            let own = image_for(&guest.image, node);
+            let image = places.build_image_for(&own, guest.instead.as_deref(), say)?;
+            with_room(image, &node.platform)
+        });
+        built.collect()
+    }
+
+    /// Names what runs in all nodes. Images that are missing are built.
+    pub(crate) fn identity(
+        &self,
+        places: &Places,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<String, RunError> {
+        let named = self.images(places, say)?.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
+        Ok(named.collect::<Vec<_>>().join("\n"))
+    }
+
     /// The network in which the guests boot: what no guest can see is as by default, so that what a boot leaves follows from the guests
     /// and how they are joined alone.
     fn for_boot(&self) -> NetworkConfig {
@@ -132,12 +153,7 @@ impl NodesPlan {
     ) -> Result<NodesPlan, RunError> {
         // What the network cannot be is found before a boot.
         Network::new(plan.network.clone(), plan.seed)?;
-        let built = plan.guests.iter().zip(&plan.network.nodes).map(|(guest, (_, node))| {
-            let own = image_for(&guest.image, node);
-            let image = places.build_image_for(&own, guest.instead.as_deref(), control.say)?;
-            with_room(image, &node.platform)
-        });
-        let images = built.collect::<Result<Vec<Image>, RunError>>()?;
+        let images = plan.images(places, control.say)?;
         let disks =
             images.iter().zip(&plan.guests).map(|(image, guest)| open_disks(Some(image), &guest.disks));
         let disks = disks.collect::<Result<Vec<_>, _>>()?;

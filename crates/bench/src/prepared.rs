@@ -87,6 +87,15 @@ impl<'a> BenchmarkPlan<'a> {
         Ok(observe.check_node(network)?)
     }
 
+    /// Names what runs in its nodes, if there are several; images that are missing are built.
+    pub fn nodes_identity(
+        &self,
+        places: &Places,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Option<String>, RunError> {
+        self.nodes.as_ref().map(|(plan, _)| plan.identity(places, say)).transpose()
+    }
+
     /// Gets it ready.
     pub fn prepare(
         self,

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 
 use doorbell_bench::{
     Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Layers, NETWORK, Nodes, Observe, PLAYED, Places, RunConfig,
-    RunError, benchmark, driven_guests, guest_identity, resolve_played,
+    RunError, benchmark, driven_guests, guest_identity, image_for, resolve_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::{Base, ConfigError};
@@ -142,21 +142,24 @@ impl Plan {
         let mut images = BTreeMap::new();
         let mut identities = Vec::with_capacity(self.points.len());
         for point in &self.points {
-            if let Nodes::Network = self.benchmark.nodes {
-                identities.push(network_identity(point, places, say)?);
+            let name = self.benchmark.name;
+            let plan = BenchmarkPlan::new(self.benchmark, &point.config, (name, 1))?;
+            if let Some(guests) = plan.nodes_identity(places, say)? {
+                identities.push(point.identity(name, &guests));
                 continue;
             }
-            let image = match images.entry(&point.config.run.image) {
+            let own = image_for(self.benchmark.image, &point.config.machine());
+            let image = match images.entry((own, &point.config.run.image)) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(places.build_image_for(
-                    self.benchmark.image,
-                    point.config.run.image.as_deref(),
-                    say,
-                )?),
+                Entry::Vacant(new) => {
+                    let (own, instead) = new.key();
+                    let image = places.build_image_for(own, instead.as_deref(), say)?;
+                    new.insert(image)
+                }
             };
             let words = format!("{} {}", image.command_line(), (self.benchmark.guest_words)(&point.config));
             let guest = guest_identity(image, &words);
-            identities.push(point.identity(self.benchmark.name, &guest));
+            identities.push(point.identity(name, &guest));
         }
         Ok(identities)
     }
@@ -186,20 +189,6 @@ impl Plan {
 }
 
 /// The identity of a network's point, which belongs to all guests that it boots.
-fn network_identity(
-    point: &PlannedPoint,
-    places: &Places,
-    say: &mut dyn FnMut(&str),
-) -> Result<Identity, ExperimentError> {
-    let mut guests = String::new();
-    for guest in point.config.topology().map_err(RunError::from)?.guests {
-        let image = places.build_image_for(&guest.image, guest.instead.as_deref(), say)?;
-        let words = format!("{} {}", image.command_line(), guest.words);
-        guests += &format!("{} {:?}\n", guest_identity(&image, &words), guest.script);
-    }
-    Ok(point.identity("network", &guests))
-}
-
 impl PlannedPoint {
     fn identity(&self, benchmark: &str, guest: &str) -> Identity {
         let (version, configuration) = (env!("CARGO_PKG_VERSION"), self.config.to_toml());
