@@ -74,18 +74,24 @@ impl Options for NatConfig {
 }
 
 impl NatConfig {
-    fn pair(&self, config: &RunConfig) -> Pair {
-        match self.through {
-            Through::Netperf => config.options::<NetperfConfig>().pair(),
-            Through::Web => config.options::<WebConfig>().pair(),
+    /// Server and client, as they are without a gateway. Those of several cores find their queues by addresses, which others have here.
+    fn pair(&self, config: &RunConfig) -> Result<Pair, ConfigError> {
+        let (netperf, web) = (config.options::<NetperfConfig>(), config.options::<WebConfig>());
+        let (key, cores, pair) = match self.through {
+            Through::Netperf => ("netperf.cores", netperf.cores, netperf.pair()),
+            Through::Web => ("web.cores", web.cores, web.pair()),
+        };
+        match cores {
+            1 => Ok(pair),
+            cores => Err(ConfigError::new(key, format!("{cores}; a gateway has loads of one core; leave it out"))),
         }
     }
 }
 
 /// What runs in the nodes.
-pub(crate) fn guests(config: &RunConfig) -> Vec<NodeGuest> {
+pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     let own = config.options::<NatConfig>();
-    let Pair { image, server, client } = own.pair(config);
+    let Pair { image, server, client } = own.pair(config)?;
     let translate = match own.translate {
         Translate::Masquerade => "masquerade",
         Translate::None => "none",
@@ -93,11 +99,11 @@ pub(crate) fn guests(config: &RunConfig) -> Vec<NodeGuest> {
     let lines = format!("translate={translate}\n{}", include_str!("../../../guest/scripts/nat-gateway"));
     let gateway = Role::new("nat-gateway", lines, "nat: forwarding");
     let client = Role { lines: behind(&client.lines), ..client };
-    vec![
+    Ok(vec![
         gateway.guest(config, "nat", (GATEWAY, 2), ""),
         client.guest(config, image, (CLIENT, 1), ROUTE),
         server.guest(config, image, (&format!("{FAR}/24"), 1), ROUTE_BACK),
-    ]
+    ])
 }
 
 /// The same words, with the server behind the gateway.
@@ -154,7 +160,7 @@ mod tests {
             (&["nat.through=web", "web.server=apache", "web.mix=specweb99"], "apache"),
         ] {
             let config = nat(set);
-            let [gateway, client, server] = guests(&config).try_into().unwrap();
+            let [gateway, client, server] = guests(&config).unwrap().try_into().unwrap();
             assert_eq!([&gateway.image[..], &client.image, &server.image], ["nat", image, image]);
             assert!(client.words.contains("doorbell.ip=10.0.0.3/24"), "{}", client.words);
             assert!(server.words.contains("doorbell.ip=10.0.1.3/24"), "{}", server.words);
@@ -164,14 +170,14 @@ mod tests {
             assert!(told.contains(FAR) && told.replace(ROUTE, "").matches(NEAR).count() == 0, "{told}");
             assert!(server.script.unwrap().1.starts_with(ROUTE_BACK));
         }
-        let plain = guests(&nat(&["nat.translate=none"]));
+        let plain = guests(&nat(&["nat.translate=none"])).unwrap();
         assert!(plain[0].script.as_ref().unwrap().1.starts_with("translate=none\n"));
     }
 
     #[test]
     fn drivers_are_set_in_all_nodes_before_there_are_routes() {
         let config = nat(&["kernel.interrupt_throttle_rate=0", "kernel.mtu=9000", "kernel.gro=false"]);
-        let [gateway, client, _] = guests(&config).try_into().unwrap();
+        let [gateway, client, _] = guests(&config).unwrap().try_into().unwrap();
         let (gateway, client) = (gateway.script.unwrap().1, client.script.unwrap().1);
         assert!(gateway.contains("10.0.$n.2/24 dev eth$n") && gateway.contains("gro off"), "{gateway}");
         let [loaded, route] = ["insmod", ROUTE].map(|text| client.find(text).unwrap());
@@ -188,6 +194,11 @@ mod tests {
         of(&[]).unwrap();
         let error = of(&["platform.nics=1"]).unwrap_err();
         assert!(error.contains("platform.nics: 1 NICs; a gateway has 2; set platform.nics=2"), "{error}");
+        let two = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
+        let error = of(&[&two[..], &["netperf.cores=2", "netperf.streams=2"]].concat()).unwrap_err();
+        assert!(error.contains("netperf.cores: 2; a gateway has loads of one core"), "{error}");
+        let other = [&two[..], &["netperf.cores=2", "netperf.streams=2", "nat.through=web"]].concat();
+        of(&other).unwrap();
         assert!(!resolve("fast", &[]).unwrap().to_toml().contains("[nat]"));
     }
 }

@@ -100,7 +100,8 @@ impl TestbedPlan {
         places: &Places,
         say: &mut dyn FnMut(&str),
     ) -> Result<String, RunError> {
-        let named = self.images(places, say)?.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
+        let images = self.images(places, say)?;
+        let named = images.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
         Ok(named.collect::<Vec<_>>().join("\n"))
     }
 

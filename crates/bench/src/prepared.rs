@@ -65,7 +65,7 @@ impl<'a> BenchmarkPlan<'a> {
             }
             Nodes::One => None,
             Nodes::Joined { guests, run_up, measure } => {
-                let plan = joined(benchmark.name, guests(config))?;
+                let plan = joined(benchmark.name, guests(config)?)?;
                 Some((TestbedPlan { run_up: run_up(config), ..plan }, measure))
             }
             Nodes::Network => {

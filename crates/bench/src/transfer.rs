@@ -31,6 +31,8 @@ use crate::testbed::Testbed;
 
 /// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
 const PARTS: u64 = 40;
+/// The capture of the cable behind a gateway.
+const BEHIND_PCAP: &str = "wire-behind.pcap";
 /// Where servers and clients are.
 const SERVER: &str = "10.0.0.2/24";
 pub(crate) const CLIENT: &str = "10.0.0.3/24";
@@ -295,6 +297,9 @@ pub(crate) fn measure<T>(
     network.follow_ports(0, &own.servers.concat());
     if let Some(path) = &observe.capture {
         network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
+        if network.wires().len() > 2 {
+            network.capture(1, PcapFile::create(&path.with_file_name(BEHIND_PCAP), WHOLE_FRAMES)?);
+        }
     }
     let what = format!("{}, {}", benchmark.name, own.name);
     let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
@@ -331,8 +336,8 @@ pub(crate) trait Transfers: Options {
 }
 
 /// What runs in the nodes.
-pub(crate) fn guests<T: Transfers>(config: &RunConfig) -> Vec<NodeGuest> {
-    config.options::<T>().pair().guests(config)
+pub(crate) fn guests<T: Transfers>(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
+    Ok(config.options::<T>().pair().guests(config))
 }
 
 /// A load without end is at its pace when measurements begin.

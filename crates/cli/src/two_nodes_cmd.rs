@@ -1,4 +1,4 @@
-//! `doorbell run iperf`, `netperf`, `redis`, `web` and `nfs`: between two nodes on one cable.
+//! `doorbell run iperf`, `netperf`, `redis`, `web`, `nfs` and `nat`: between nodes on cables.
 
 use anyhow::bail;
 use doorbell_bench::{BENCHMARKS, Benchmark, Nodes};
@@ -21,28 +21,28 @@ pub fn refuse_samples_of_others(args: &RunArgs) -> anyhow::Result<()> {
     let names: Vec<&str> = between_nodes.map(|known| known.name).collect();
     let is_one = args.benchmark.as_deref().is_some_and(|name| names.contains(&name));
     if args.samples.is_some() && !is_one {
-        bail!("--samples is for benchmarks of two nodes: {}", names.join(", "));
+        bail!("--samples is for benchmarks between nodes: {}", names.join(", "));
     }
     Ok(())
 }
 
 /// The load comes from the client, not from a load generator.
 fn refuse_what_has_no_meaning(args: &RunArgs, name: &str) -> anyhow::Result<()> {
-    let rate = if name == "iperf" { "--set iperf.rate=1Gbps (UDP)" } else { "nothing: its client sends" };
+    let rate = if name == "iperf" { "say --set iperf.rate=1Gbps (UDP)" } else { "its client sends" };
     let given = [
         ("--rate", !args.rate.is_empty(), rate),
-        ("--frame-size", args.frame_size.is_some(), "nothing: the kernel decides"),
-        ("--drive", args.drive.is_some(), "nothing: its client is a node already"),
-        ("--frames", args.frames.is_some(), "--duration 20ms"),
+        ("--frame-size", args.frame_size.is_some(), "the kernel decides"),
+        ("--drive", args.drive.is_some(), "its client is a node already"),
+        ("--frames", args.frames.is_some(), "say --duration 20ms"),
         (
             args.traffic.given().unwrap_or("--traffic"),
             args.traffic.given().is_some(),
-            "nothing: the client sends",
+            "its client sends",
         ),
     ];
-    for (option, given, instead) in given {
+    for (option, given, why) in given {
         if given {
-            bail!("{option} is for load generators, and {name} has none; instead: {instead}");
+            bail!("{option} is for load generators, and {name} has none: {why}");
         }
     }
     Ok(())

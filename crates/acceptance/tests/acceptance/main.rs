@@ -27,6 +27,7 @@ mod machines;
 mod memcached_dpdk;
 mod microbenchmarks;
 mod native_programs;
+mod nat;
 mod netperf;
 mod networks;
 mod nfs;

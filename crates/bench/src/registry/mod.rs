@@ -25,7 +25,7 @@ pub enum Nodes {
     /// Machines on cables: the one that is tested and one that drives it, or a gateway that is tested between two others.
     Joined {
         /// What runs in them, of which the first is tested and the second drives; a third is behind the first.
-        guests: fn(&RunConfig) -> Vec<NodeGuest>,
+        guests: fn(&RunConfig) -> Result<Vec<NodeGuest>, ConfigError>,
         /// A load that is at its pace before measurements begin.
         run_up: fn(&RunConfig) -> Option<RunUp>,
         /// How they are measured.

@@ -1,0 +1,90 @@
+//! Linux as a gateway between two nodes: what crosses both its cables, as tshark reads it, and what is told of it. Left to the long run, as it
+//! boots an image of its own. Needs tshark.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch, tshark};
+use serde_json::Value;
+
+const CLIENT: &str = "10.0.0.3";
+const GATEWAY: &str = "10.0.1.2";
+const SERVER: &str = "10.0.1.3";
+
+/// A run into a folder, with captures; its summary.
+fn nat(out: &Path, options: &str) -> Value {
+    let common =
+        ["run", "nat", "--pcap", "--json", "-q", "--out", out.to_str().expect("a path in UTF-8")];
+    let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
+    serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
+}
+
+fn number(of: &Value, path: &str) -> f64 {
+    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
+}
+
+/// Who speaks to whom by TCP in a capture.
+fn pairs(pcap: &Path) -> BTreeSet<[String; 2]> {
+    let pairs = tshark::fields(pcap, "tcp", &["ip.src", "ip.dst"]);
+    pairs.into_iter().map(|pair| pair.try_into().expect("two addresses")).collect()
+}
+
+fn both_ways(one: &str, other: &str) -> BTreeSet<[String; 2]> {
+    [[one, other], [other, one]].map(|pair| pair.map(str::to_owned)).into()
+}
+
+/// Bytes of payload to the server in a capture.
+fn payload(pcap: &Path) -> f64 {
+    let lengths = tshark::fields(pcap, &format!("tcp && ip.dst == {SERVER}"), &["tcp.len"]);
+    lengths.concat().iter().map(|length| length.parse::<f64>().expect("a number")).sum()
+}
+
+#[test]
+fn what_goes_through_a_gateway_has_its_address_behind_it_and_is_otherwise_the_same() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let folder = scratch();
+    for (translate, seen_as) in [("masquerade", GATEWAY), ("none", CLIENT)] {
+        let out = folder.path().join(translate);
+        let options = format!("--preset fast --warmup 2ms --duration 10ms --set nat.translate={translate}");
+        let found = nat(&out, &options);
+        let [inside, outside] = ["wire.pcap", "wire-behind.pcap"].map(|name| out.join(name));
+        assert_eq!(pairs(&inside), both_ways(CLIENT, SERVER), "{translate}");
+        assert_eq!(pairs(&outside), both_ways(seen_as, SERVER), "{translate}");
+        for pcap in [&inside, &outside] {
+            // TCP's checksum covers the addresses.
+            assert_eq!(tshark::count(pcap, "tcp.checksum.status != 1 || ip.checksum.status != 1"), 0);
+        }
+        // What is on the way through the gateway, at the beginning or at the end, fits its rings and queues.
+        let (first, second) = (payload(&inside), payload(&outside));
+        assert!((first - second).abs() < 0.1 * first && first > 1e6, "{translate}: {first} {second}");
+        let counted = number(&found, "/transfer/bytes_received");
+        assert!((counted - first).abs() < 0.1 * first, "{translate}: {counted} of {first}");
+        let [to_gateway, to_server] =
+            ["/transfer/wire_to_server/frames", "/transfer/behind/wire_to_server/frames"];
+        let (to_gateway, to_server) = (number(&found, to_gateway), number(&found, to_server));
+        assert!((to_gateway - to_server).abs() < 0.1 * to_gateway, "{found}");
+        for idle in ["/transfer/drive_idle", "/transfer/behind/idle"] {
+            assert!(number(&found, idle) > 0.05, "{translate}: {found}");
+        }
+    }
+}
+
+#[test]
+fn requests_to_a_web_server_go_through_a_timed_gateway_whose_time_is_told_by_kind() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let found = nat(&out, "--preset server --set nat.through=web --warmup 2ms --duration 5ms --profile");
+    assert!(number(&found, "/transfer/transactions_per_second") > 1000.0, "{found}");
+    let share = |kind: &str| {
+        let kinds = found.pointer("/kinds/kinds").and_then(Value::as_array).expect("time by kind");
+        let own = kinds.iter().find(|own| own["kind"] == kind).expect("the kind");
+        own["share"].as_f64().expect("a share")
+    };
+    // A gateway has no programs: its time goes to the kernel's parts.
+    assert!(share("netfilter") > 0.0 && share("driver") > share("user"), "{}", found["kinds"]);
+}
