@@ -31,6 +31,16 @@ pub struct Progress {
     pub now: Ps,
 }
 
+impl Progress {
+    /// What is under way and which share of it is done, if that is known.
+    pub fn in_short(&self) -> String {
+        match self.share {
+            Some(share) => format!("{}, {:.0} %", self.stage, share * 100.0),
+            None => self.stage.to_owned(),
+        }
+    }
+}
+
 /// A part of the work: booting, warming up, measuring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stage {

@@ -1,5 +1,6 @@
 //! `doorbell boot`: a guest with its console on the terminal.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    M5Next, M5Ops, Places, Results, RunConfig, bare_identity, fingerprint, guest_identity, image_for,
-    machine_with, open_disks, read_guest,
+    M5Next, M5Ops, Places, Progress, Results, RunConfig, bare_identity, fingerprint, guest_identity,
+    image_for, machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
@@ -20,7 +21,7 @@ use doorbell_sim::{Bytes, Ps};
 use crate::exit::{Asked, INTERRUPTED};
 use crate::out::tell;
 use crate::run_args::CommonArgs;
-use crate::screen::interrupt_flag;
+use crate::screen::{Screen, interrupt_flag};
 use crate::terminal::{Input, Terminal};
 
 /// Instructions between looks at the keyboard: some milliseconds of host time.
@@ -40,7 +41,7 @@ const IDLE_WAIT_MS: u32 = 5;
 
 #[derive(Args)]
 #[command(
-    after_help = "Keys: Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A. At the end of input from a pipe or a file, Ctrl-D is typed: a \
+    after_help = "Keys: Ctrl-A X leaves, Ctrl-A S says how far it is and how fast, Ctrl-A Ctrl-A sends a Ctrl-A. At the end of input from a pipe or a file, Ctrl-D is typed: a \
                         shell ends then, and with it the guest. Simulated time does not run ahead of the \
                         wall clock, so an idle guest costs nothing."
 )]
@@ -93,7 +94,9 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     // Nobody sits at a guest whose terminal has gone away.
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&interrupted))?;
     let gdb = args.gdb.map(listen).transpose()?;
+    let (started, first) = (Instant::now(), machine.instructions());
     let mut shell = Shell {
+        course: Course::begin(machine.now(), args.max_time),
         guest: Debuggee::new(machine),
         gdb,
         terminal: Terminal::open()?,
@@ -112,9 +115,11 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         // A debugger that has gone away meanwhile need not hear of it.
         let _ = gdb.exited(&mut shell.guest, *ended.as_ref().unwrap_or(&1));
     }
-    let Shell { guest, terminal, identity, .. } = shell;
+    let Shell { guest, terminal, identity, course, .. } = shell;
+    drop(course);
     drop(terminal);
     let code = ended?;
+    tell!("{}", took(&guest.machine, first, started.elapsed()));
     if let (Some(path), Some(fingerprint)) = (&args.fingerprint, fingerprint(&guest.machine)) {
         let text = serde_json::to_string_pretty(&fingerprint)?;
         doorbell_files::replace(path, text.as_bytes())
@@ -160,7 +165,60 @@ fn bare(args: &BootArgs, config: &RunConfig, path: &Path) -> anyhow::Result<(Mac
     Ok((machine, guest))
 }
 
+/// What ran, and how fast.
+fn took(machine: &Machine, first: u64, gone: Duration) -> String {
+    let (millions, seconds) = ((machine.instructions() - first) as f64 / 1e6, gone.as_secs_f64());
+    let now = machine.now().as_secs_f64();
+    format!(
+        "{millions:.0} M instructions, {seconds:.1} s ({:.0} M a second), at {now:.3} s simulated",
+        millions / seconds
+    )
+}
+
+/// How far the guest is, as a moving line while it does not stand in the way of the guest's own.
+struct Course {
+    screen: Screen,
+    is_shown: bool,
+    from: Ps,
+    until: Option<Ps>,
+}
+
+impl Course {
+    fn begin(from: Ps, until: Option<Ps>) -> Course {
+        let screen = Screen::new(false);
+        Course { is_shown: screen.moves(), screen, from, until }
+    }
+
+    fn at(&self, machine: &Machine) -> Progress {
+        let now = machine.now();
+        let share = self.until.map(|until| {
+            let (gone, all) = (now.saturating_sub(self.from), until.saturating_sub(self.from));
+            (gone.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)).min(1.0)
+        });
+        Progress { stage: "running", share, instructions: machine.instructions(), now }
+    }
+
+    fn show(&self, machine: &Machine) {
+        if self.is_shown {
+            self.screen.progress(&self.at(machine));
+        }
+    }
+
+    /// The guest's lines come on this terminal, too.
+    fn make_room(&mut self) {
+        if self.is_shown && std::io::stdout().is_terminal() {
+            self.is_shown = false;
+            self.screen.clear();
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        if self.is_shown { self.screen.say(line) } else { tell!("{line}\r") }
+    }
+}
+
 struct Shell {
+    course: Course,
     guest: Debuggee,
     gdb: Option<Server>,
     terminal: Terminal,
@@ -217,6 +275,7 @@ impl Shell {
             let instructions = self.guest.machine.instructions() + SLICE_INSTRUCTIONS;
             let outcome = self.guest.run(&Limits { instructions, ..Limits::until(horizon) });
             self.show()?;
+            self.course.show(&self.guest.machine);
             let ahead = match outcome {
                 Outcome::Time => self.real_time,
                 Outcome::Asleep => {
@@ -252,6 +311,11 @@ impl Shell {
     fn listen(&mut self, wait_ms: u32) -> anyhow::Result<bool> {
         match self.terminal.read(wait_ms)? {
             Input::Quit => return Ok(true),
+            Input::Status(bytes) => {
+                self.unsent.extend(bytes);
+                let said = self.course.screen.how_far(&self.course.at(&self.guest.machine));
+                self.course.tell(&format!("{said}"));
+            }
             Input::Bytes(bytes) => self.unsent.extend(bytes),
             Input::End { whole_line } if self.has_terminal => {
                 self.unsent.extend((!whole_line).then_some(b'\n'));
@@ -287,6 +351,9 @@ impl Shell {
     /// Shows what the guest has printed.
     fn show(&mut self) -> anyhow::Result<()> {
         let printed = self.guest.machine.console.take_new();
+        if !printed.is_empty() {
+            self.course.make_room();
+        }
         if let Some((_, due)) = &mut self.ends
             && !printed.is_empty()
         {
@@ -303,7 +370,7 @@ impl Shell {
         // A hart that has all interrupts switched off never wakes. Another one may be at its prompt.
         let for_ever = self.guest.machine.harts().iter().all(|hart| hart.csr(MIE) == Some(0));
         if for_ever && !std::mem::replace(told, true) {
-            tell!("doorbell: {ASLEEP}: it waits with all interrupts switched off\r");
+            self.course.tell(&format!("doorbell: {ASLEEP}: it waits with all interrupts switched off"));
         }
         let is_told_to_end = !for_ever && self.ends.is_some_and(|(typed, _)| typed < ENDS_MAX);
         let no_key_comes = self.terminal.is_at_end() && !is_told_to_end;
@@ -317,7 +384,7 @@ impl Shell {
     fn serve_debugger(&mut self) -> Status {
         let Some(gdb) = &mut self.gdb else { return Status::Running };
         gdb.poll(&mut self.guest).unwrap_or_else(|error| {
-            tell!("the debugger's session has ended: {error}\r");
+            self.course.tell(&format!("the debugger's session has ended: {error}"));
             Status::Running
         })
     }
@@ -325,7 +392,7 @@ impl Shell {
     fn report_to_debugger(&mut self, outcome: Outcome) {
         let Some(gdb) = &mut self.gdb else { return };
         if let Err(error) = gdb.report(&mut self.guest, outcome) {
-            tell!("the debugger's session has ended: {error}\r");
+            self.course.tell(&format!("the debugger's session has ended: {error}"));
         }
     }
 
@@ -337,8 +404,7 @@ impl Shell {
             self.m5 = Some((M5Ops::new(folder, self.m5_limit), results));
         }
         let (m5, _) = self.m5.as_mut().expect("it was just made");
-        Ok(m5.perform(&mut self.guest.machine, &self.identity, hart, function, args, &mut |line| {
-            tell!("{line}\r")
-        })?)
+        let say = &mut |line: &str| self.course.tell(line);
+        Ok(m5.perform(&mut self.guest.machine, &self.identity, hart, function, args, say)?)
     }
 }

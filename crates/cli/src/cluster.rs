@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,9 @@ use doorbell_study::experiment::{self, Store, Sweep};
 
 use crate::exit::{self, Asked};
 use crate::experiment::Experiment;
-use crate::screen::Screen;
+use crate::screen::{Line, Screen};
 use crate::sweep_page::PAGES;
+use crate::tally::Tally;
 
 /// Where the terminal does not move, the queue is told no more often than this.
 const QUEUE_TOLD: Duration = Duration::from_secs(60);
@@ -122,6 +124,7 @@ impl Cluster {
         let mut teller = Teller {
             work,
             screen,
+            tally: None,
             done: 0,
             to_do: 0,
             queue_told: None,
@@ -131,7 +134,7 @@ impl Cluster {
         let cluster = (&self.slurm, &settings, &program);
         let mut tell = |told| teller.tell(told);
         let result = measure(&shares, (&absolute(folder)?, name), cluster, interrupted, &mut tell);
-        screen.clear();
+        screen.watch_no_more();
         Ok(result?)
     }
 }
@@ -144,6 +147,8 @@ fn counted(count: usize, what: &str) -> String {
 struct Teller<'a> {
     work: &'a [(&'a Experiment<'a>, &'a Store)],
     screen: &'a Screen,
+    /// Once it is known what there is to do.
+    tally: Option<Arc<Tally>>,
     done: usize,
     to_do: usize,
     queue_told: Option<Instant>,
@@ -175,7 +180,10 @@ impl Teller<'_> {
                     format!(", {queued} of them in the queue already")
                 };
                 screen.say(&format!("{all} points, {to_do} to measure{taken_up}"));
-                screen.count_to(to_do);
+                let tally = Arc::new(Tally::new(all, to_do));
+                tally.leave_out(all - to_do);
+                screen.watch(Arc::clone(&tally) as Arc<dyn Line>);
+                self.tally = Some(tally);
                 self.to_do = to_do;
             }
             Told::Damaged(point, problem) => {
@@ -190,14 +198,18 @@ impl Teller<'_> {
             Told::Queue(running, waiting, reasons) => self.queue(running, waiting, reasons),
             Told::Done(point) => {
                 self.done += 1;
-                screen.counted(&format!("{}/{} {}", self.done, self.to_do, self.point(point)));
+                self.ended(point, true);
+                screen.say(&format!("{}/{} {}", self.done, self.to_do, self.point(point)));
             }
             Told::Again(point, why) => {
                 let said = if why == self.why { "as before" } else { &why };
                 screen.say(&format!("submitted again: {}: {said}", self.point(point)));
                 self.why = why;
             }
-            Told::Failed(point) => screen.counted(&format!("failed: {}", self.point(point))),
+            Told::Failed(point) => {
+                self.ended(point, false);
+                screen.say(&format!("failed: {}", self.point(point)));
+            }
             Told::Trouble(problem) => screen.say(&format!("{problem}\nTrying again.")),
             Told::Left(jobs) => screen.say(&format!(
                 "What was submitted stays in the queue; `scancel {}` takes it out.",
@@ -206,10 +218,18 @@ impl Teller<'_> {
         }
     }
 
+    fn ended(&self, point: (usize, usize), is_done: bool) {
+        if let Some(tally) = &self.tally {
+            tally.ended(&self.point(point), is_done);
+        }
+    }
+
     fn queue(&mut self, running: usize, waiting: usize, reasons: String) {
         let why = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
         let line = format!("queue: {} run, {waiting} wait{why}", counted(running, "task"));
-        self.screen.message(&line);
+        if let Some(tally) = &self.tally {
+            tally.note(line.clone());
+        }
         let due = self.queue_told.is_none_or(|told| told.elapsed() > QUEUE_TOLD);
         if !self.screen.moves() && (due || (reasons != self.reasons && !reasons.is_empty())) {
             self.screen.say(&line);

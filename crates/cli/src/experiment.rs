@@ -11,6 +11,10 @@ use doorbell_study::experiment::{ExperimentFile, Identity, Plan, Progress, Store
 use crate::exit::Interrupted;
 use crate::out::tell;
 use crate::screen::Screen;
+use crate::tally::Tally;
+
+/// Who is told how far points are, and what they are part of, if there is anything else.
+pub type Told<'a> = (&'a Screen, &'a Tally, &'a str);
 
 /// An experiment, read and checked, and its points' identities.
 pub struct Experiment<'a> {
@@ -40,48 +44,56 @@ impl<'a> Experiment<'a> {
         &self,
         store: &Store,
         jobs: usize,
-        screen: &Screen,
+        (screen, tally, of): Told,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Sweep> {
         store.sweep_away_partial()?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let command = |index: usize| self.point_command(&program, index);
+        let command = |index: usize| self.point_command(&program, index, screen.moves());
         let (points, mut done, mut to_do) = (&self.plan.points, 0, 0);
+        let before = if of.is_empty() { String::new() } else { format!("{of}: ") };
+        let named = |index: usize| format!("{of} point {index}").trim_start().to_owned();
         let mut tell = |event| match event {
             Progress::ToDo(count) => {
                 to_do = count;
-                let (name, all) = (self.plan.file.name(), points.len());
-                screen.say(&format!("{name}: {all} points, {count} to measure, {jobs} at once"));
-                screen.count_to(count);
+                let (all, at_once) =
+                    (points.len(), if of.is_empty() { format!(", {jobs} at once") } else { String::new() });
+                let name = if of.is_empty() { self.plan.file.name() } else { of };
+                screen.say(&format!("{name}: {all} points, {count} to measure{at_once}"));
+                tally.leave_out(all - count);
             }
             Progress::Damaged(index, problem) => {
                 screen.say(&format!(
-                    "point {index} is measured again, because {problem}: {}",
+                    "{before}point {index} is measured again, because {problem}: {}",
                     points[index].describe()
                 ));
             }
-            Progress::Began(_) => {}
+            Progress::Began(index) => tally.began(&named(index)),
+            Progress::At(index, said) => tally.at(&named(index), said),
             Progress::Done(index) => {
                 done += 1;
-                screen.counted(&format!("{done}/{to_do} point {index}: {}", points[index].describe()));
+                tally.ended(&named(index), true);
+                screen.say(&format!("{before}{done}/{to_do} point {index}: {}", points[index].describe()));
             }
             Progress::Failed(index) => {
-                screen.counted(&format!("point {index} failed: {}", points[index].describe()));
+                tally.ended(&named(index), false);
+                screen.say(&format!("{before}point {index} failed: {}", points[index].describe()));
             }
         };
         let result = sweep(&self.plan, &self.identities, store, jobs, &command, interrupted, &mut tell);
-        screen.clear();
         if result.interrupted {
             store.sweep_away_partial()?;
         }
         Ok(result)
     }
 
-    fn point_command(&self, program: &Path, index: usize) -> Command {
+    /// What measures a point in a process of its own, which says how far it is if anybody wants to know.
+    fn point_command(&self, program: &Path, index: usize, tells: bool) -> Command {
         let mut command = Command::new(program);
         command.arg("--cache").arg(&self.places.cache);
         command.args(["sweep", "run", "--with-parent", "--quiet", "--index", &index.to_string()]);
         command.args(["--expect", &self.identities[index].0]);
+        command.args(tells.then_some("--tell-progress"));
         command.arg("--out").arg(&self.out).arg(&self.file);
         command
     }

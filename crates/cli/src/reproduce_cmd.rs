@@ -1,10 +1,11 @@
 //! `doorbell reproduce`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -19,9 +20,10 @@ use crate::experiment::Experiment;
 use crate::out::{outln, tell};
 use crate::plots::plot;
 use crate::run_args::command_line;
-use crate::screen::{Screen, interrupt_flag};
+use crate::screen::{Line, Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
 use crate::sweep_page;
+use crate::tally::Tally;
 
 #[derive(Args)]
 #[command(after_help = studies_help())]
@@ -66,7 +68,10 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| default_folder(args));
     let interrupted = interrupt_flag()?;
     let cluster = args.cluster.cluster()?;
+    let (points, jobs) = (points(args, &chosen)?, jobs_or_cores(args.jobs));
     let study = Study {
+        tally: &Arc::new(Tally::new(points.values().sum(), jobs)),
+        points,
         args,
         places,
         title,
@@ -82,6 +87,9 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let progress = Mutex::new(Progress { page, parts: Vec::new(), left_out: Vec::new(), error: None });
     // What others' rates follow from comes first.
     let (following, first): (Vec<_>, Vec<_>) = works.into_iter().partition(|(_, part)| part.follows());
+    if cluster.is_none() {
+        study.screen.watch(Arc::clone(study.tally) as Arc<dyn Line>);
+    }
     for works in [first, following] {
         if let Some(cluster) = &cluster {
             study.work_on(cluster, &chosen, &works, &progress)?;
@@ -90,7 +98,7 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
         let next = AtomicUsize::new(0);
         // A worker a core, each with a part of its own: parts have few points, and many are alike.
         std::thread::scope(|scope| {
-            for _ in 0..jobs_or_cores(args.jobs).min(works.len()) {
+            for _ in 0..jobs.min(works.len()) {
                 scope.spawn(|| {
                     while let Some((figure, part)) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if !study.work(&chosen, (*figure, part), &progress) {
@@ -101,6 +109,7 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
             }
         });
     }
+    study.screen.clear();
     let Progress { page, parts, left_out, error } = progress.into_inner().expect("no worker panics");
     if let Some(error) = error {
         return Err(error);
@@ -201,8 +210,28 @@ fn plan(args: &ReproduceArgs, chosen: &[Figure]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A part of a figure, as its results' folder is called.
+fn of_figure(figure: &Figure, part: &PartFile) -> String {
+    format!("{}/{}", figure.name, part.name)
+}
+
+/// How many points the parts of figures have.
+fn points(args: &ReproduceArgs, chosen: &[Figure]) -> anyhow::Result<BTreeMap<String, usize>> {
+    let mut all = BTreeMap::new();
+    for figure in chosen {
+        let plans = figure.plans(args.quick)?;
+        let parts = figure.parts(args.quick)?;
+        all.extend(parts.iter().zip(plans).map(|(part, plan)| (of_figure(figure, part), plan.points.len())));
+    }
+    Ok(all)
+}
+
 /// What it takes to do a study.
 struct Study<'a> {
+    /// How far the points of all parts are.
+    tally: &'a Arc<Tally>,
+    /// How many points the parts of figures have.
+    points: BTreeMap<String, usize>,
     args: &'a ReproduceArgs,
     places: &'a Places,
     title: String,
@@ -227,12 +256,14 @@ impl Study<'_> {
             Ok(text) => {
                 let figure = &figures[own];
                 let measured = self.read(figure, &part.name, &text).and_then(|(experiment, store)| {
-                    let result = experiment.measure(&store, 1, self.screen, self.interrupted)?;
+                    let told = (self.screen, &**self.tally, &*of_figure(figure, part));
+                    let result = experiment.measure(&store, 1, told, self.interrupted)?;
                     self.measured(figure, &part.name, (experiment, &store), &result)
                 });
                 !lock().add(self, figures, own, measured)
             }
             Err(problem) => {
+                self.tally.leave_out(self.points.get(&of_figure(&figures[own], part)).copied().unwrap_or(0));
                 let problem = format!("{}, {}: {problem}", figures[own].name, part.name);
                 !lock().leave_out(self, figures, problem)
             }

@@ -1,8 +1,9 @@
 //! What is told on standard error while work goes on: lines, and a progress line on a terminal.
 
 use std::io::IsTerminal;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use doorbell_bench::{Control, M5Ops, Progress, Stage};
@@ -10,11 +11,89 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::out::tell;
 
+/// How often the moving line is drawn.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What a moving line says of work that several do side by side.
+pub trait Line: Send + Sync {
+    /// How far it is now.
+    fn said(&self) -> String;
+    /// How many of how many parts are behind it, if that is known.
+    fn of_all(&self) -> Option<(usize, usize)>;
+}
+
 /// Where progress is shown.
 pub struct Screen {
     quiet: bool,
-    bar: Option<ProgressBar>,
+    ticker: Option<Ticker>,
     begun: Mutex<Option<Begun>>,
+}
+
+/// The moving line, and who draws it while nobody tells anything new.
+struct Ticker {
+    bar: ProgressBar,
+    line: Arc<Watched>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is watched.
+#[derive(Default)]
+struct Watched {
+    line: Mutex<Option<Arc<dyn Line>>>,
+    is_over: AtomicBool,
+}
+
+impl Watched {
+    fn set(&self, line: Option<Arc<dyn Line>>) {
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = line;
+    }
+
+    fn draw(&self, bar: &ProgressBar) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            // Kept while it is drawn: what is watched no more is not drawn later.
+            let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(line) = line.as_ref().filter(|_| !bar.is_finished()) {
+                if let Some((position, all)) = line.of_all() {
+                    bar.set_length(all as u64);
+                    bar.set_position(position as u64);
+                }
+                bar.set_message(line.said());
+            }
+            drop(line);
+            std::thread::park_timeout(TICK);
+        }
+    }
+}
+
+impl Ticker {
+    fn begin() -> Ticker {
+        // What does not fit the terminal's width is cut off.
+        let bar = ProgressBar::new_spinner().with_style(style(SPINNER));
+        bar.enable_steady_tick(TICK);
+        let line = Arc::new(Watched::default());
+        let own = (Arc::clone(&line), bar.clone());
+        let thread = Some(std::thread::spawn(move || own.0.draw(&own.1)));
+        Ticker { bar, line, thread }
+    }
+}
+
+impl Drop for Ticker {
+    /// Nothing is drawn after this, over what is said then.
+    fn drop(&mut self) {
+        self.line.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It has panicked, which it said.
+            let _ = thread.join();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+const SPINNER: &str = "{spinner} {elapsed} {wide_msg}";
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is well formed")
 }
 
 /// A stage that was seen to begin, and how much of it was done at last.
@@ -56,25 +135,22 @@ const SURE_SECONDS: f64 = 1.0;
 impl Screen {
     /// A screen; `quiet` shows nothing. The moving line is only for terminals.
     pub fn new(quiet: bool) -> Screen {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            // What does not fit the terminal's width is cut off.
-            let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}")
-                .expect("the template is well formed");
-            let bar = ProgressBar::new_spinner().with_style(style);
-            bar.enable_steady_tick(Duration::from_millis(100));
-            bar
-        });
-        Screen { quiet, bar, begun: Mutex::new(None) }
+        let ticker = (!quiet && std::io::stderr().is_terminal()).then(Ticker::begin);
+        Screen { quiet, ticker, begun: Mutex::new(None) }
+    }
+
+    fn bar(&self) -> Option<&ProgressBar> {
+        self.ticker.as_ref().map(|ticker| &ticker.bar)
     }
 
     /// Whether it has a moving line.
     pub fn moves(&self) -> bool {
-        self.bar.is_some()
+        self.ticker.is_some()
     }
 
     /// Tells a line.
     pub fn say(&self, line: &str) {
-        match &self.bar {
+        match self.bar() {
             Some(bar) => bar.suspend(|| tell!("{line}")),
             None if !self.quiet => tell!("{line}"),
             None => {}
@@ -83,7 +159,13 @@ impl Screen {
 
     /// Shows how far the work is: what is done, how much of it, how fast, and what is left.
     pub fn progress(&self, at: &Progress) {
-        let Some(bar) = &self.bar else { return };
+        if let Some(bar) = self.bar() {
+            bar.set_message(self.how_far(at));
+        }
+    }
+
+    /// The same in words.
+    pub fn how_far(&self, at: &Progress) -> String {
         let share = at.share.unwrap_or(0.0);
         // The next load is measured on another machine.
         let goes_on = |begun: &Begun| {
@@ -97,7 +179,7 @@ impl Screen {
             share,
         });
         *last = Some(Begun { share, ..begun });
-        bar.set_message(begun.said(at));
+        begun.said(at)
     }
 
     /// Does what Ctrl-C can interrupt, and shows how far the machine is. Guests' m5ops are done by `m5`.
@@ -116,40 +198,27 @@ impl Screen {
         })
     }
 
-    /// Shows what is being done.
-    pub fn message(&self, text: &str) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(text.to_owned());
+    /// From here on the moving line says this, as it is then, until [`Screen::watch_no_more`].
+    pub fn watch(&self, line: Arc<dyn Line>) {
+        let Some(ticker) = &self.ticker else { return };
+        if line.of_all().is_some() {
+            ticker.bar.set_style(style("{bar:20} {elapsed} {wide_msg}"));
+            ticker.bar.reset_elapsed();
         }
+        ticker.line.set(Some(line));
     }
 
-    /// From here on the moving line counts to `total`, with an estimate of the time that is left.
-    pub fn count_to(&self, total: usize) {
-        if let Some(bar) = &self.bar {
-            // How long the first takes is not known.
-            let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone  {msg}");
-            bar.set_style(style.expect("the template is well formed"));
-            bar.set_length(total as u64);
-            bar.set_position(0);
-            bar.set_message("");
-            bar.reset_elapsed();
-        }
-    }
-
-    /// One more is done, which is told.
-    pub fn counted(&self, line: &str) {
-        self.say(line);
-        if let Some(bar) = &self.bar {
-            let style =
-                ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone, about {eta} left  {msg}");
-            bar.set_style(style.expect("the template is well formed"));
-            bar.inc(1);
-        }
+    /// What was watched is over.
+    pub fn watch_no_more(&self) {
+        let Some(ticker) = &self.ticker else { return };
+        ticker.line.set(None);
+        ticker.bar.set_style(style(SPINNER));
+        ticker.bar.set_message("");
     }
 
     /// Removes the moving line.
     pub fn clear(&self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar() {
             bar.finish_and_clear();
         }
     }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -12,7 +13,8 @@ use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table};
 use doorbell_sim::Bytes;
 use doorbell_study::search::{
-    Event, Goal, LatencyBound, Precision, SearchRequest, Searched, Verdict, search_sizes, search_summary,
+    Event, Goal, Judged, LatencyBound, Precision, SearchRequest, Searched, Verdict, search_sizes,
+    search_summary,
 };
 
 use crate::cluster::{Cluster, ClusterArgs};
@@ -23,8 +25,9 @@ use crate::run_args::{
     CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, run_names, warmup_given,
 };
 use crate::run_cmd::session;
-use crate::screen::{Screen, interrupt_flag};
+use crate::screen::{Line, Screen, interrupt_flag};
 use crate::search_cluster::Sought;
+use crate::seeking::{Seeking, mpps};
 use crate::traffic_args::{TrafficArgs, one_size};
 
 #[derive(Args)]
@@ -216,16 +219,12 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let started = std::time::Instant::now();
     let jobs = jobs_or_cores(args.jobs);
     screen.say(&format!("{}: {}", chosen.name, request.goal));
-    let searches = search_sizes(&session, &sizes, &request, jobs, &interrupted, &|size, event| match event {
-        Event::Began(rate) => screen.message(&format!("{size} frames at {} Mpps", *rate as f64 / 1e6)),
-        Event::Said(n, rate, judged) => {
-            let side = match judged.verdict {
-                Verdict::Below => "meets the goal",
-                Verdict::Above => "misses it",
-                Verdict::Undecided => "does not say",
-            };
-            let (mpps, loss) = (*rate as f64 / 1e6, judged.loss * 100.0);
-            screen.say(&format!("{size} frames, trial {n}: {mpps} Mpps loses {loss:.3} % and {side}"));
+    let seeking = Arc::new(Seeking::new(sizes.len(), request.precision.0));
+    screen.watch(Arc::clone(&seeking) as Arc<dyn Line>);
+    let searches = search_sizes(&session, &sizes, &request, jobs, &interrupted, &|size, event| {
+        seeking.heard(size, event);
+        if let Event::Said(number, rate, judged) = event {
+            screen.say(&format!("{size} frames, trial {number}: {}", said(*rate, judged)));
         }
     });
     screen.clear();
@@ -247,6 +246,16 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     Err(anyhow::Error::from(error).context(said))
 }
 
+/// What a trial said.
+fn said(rate: u64, judged: &Judged) -> String {
+    let side = match judged.verdict {
+        Verdict::Below => "meets the goal",
+        Verdict::Above => "misses it",
+        Verdict::Undecided => "does not say",
+    };
+    format!("{} Mpps loses {:.3} % and {side}", mpps(rate), judged.loss * 100.0)
+}
+
 /// The same as tasks of a cluster, one for each size.
 fn on_cluster(
     args: &SearchArgs,
@@ -265,6 +274,7 @@ fn on_cluster(
     let out = &args.output.out;
     let sought = Sought { benchmark: chosen, config, sizes, search: args.table(), out };
     let mut found = sought.search(cluster, places, screen)?;
+    screen.clear();
     let (done, all) = (found.summaries.len(), sizes.len());
     if let Some(error) = found.error.take() {
         return Err(error.context(format!("{done} of {all} frame sizes are done")));

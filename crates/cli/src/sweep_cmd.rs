@@ -2,19 +2,21 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use doorbell_bench::Places;
+use doorbell_bench::{Control, Places, Progress};
 use doorbell_study::experiment::{State, Store, measure};
 
 use crate::cluster::{self, ClusterArgs};
 use crate::exit::Asked;
 use crate::experiment::Experiment;
 use crate::out::{outln, tell};
-use crate::screen::{Screen, interrupt_flag};
+use crate::screen::{Line, Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
 use crate::sweep_page::{self, PAGES};
+use crate::tally::Tally;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -47,6 +49,9 @@ enum Part {
         /// Die with the process that began this one
         #[arg(long, hide = true)]
         with_parent: bool,
+        /// Print what is under way, a line whenever that is something else
+        #[arg(long, hide = true)]
+        tell_progress: bool,
     },
     /// Do one task of a job array, as --on slurm submits them
     #[command(hide = true)]
@@ -84,11 +89,11 @@ impl ExperimentArgs {
 pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
     match (&args.part, &args.experiment) {
         (Some(Part::Plan(args)), _) => plan(args, places),
-        (Some(Part::Run { experiment, index, expect, with_parent }), _) => {
+        (Some(Part::Run { experiment, index, expect, with_parent, tell_progress }), _) => {
             if *with_parent {
                 rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             }
-            one(experiment, *index, expect.as_deref(), places)
+            one(experiment, (*index, expect.as_deref()), *tell_progress, places)
         }
         (Some(Part::Task { list, number }), _) => cluster::task(list, *number, places),
         (Some(Part::Table(args)), _) => {
@@ -124,8 +129,8 @@ fn plan(args: &ExperimentArgs, places: &Places) -> anyhow::Result<ExitCode> {
 
 fn one(
     args: &ExperimentArgs,
-    index: usize,
-    expect: Option<&str>,
+    (index, expect): (usize, Option<&str>),
+    tell_progress: bool,
     places: &Places,
 ) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
@@ -137,7 +142,26 @@ fn one(
         bail!("point {index} is another one now: {} was changed while the sweep ran", args.file.display());
     }
     let store = Store::open(&experiment.out)?;
+    let mut said = String::new();
+    let mut tell = |at: &Progress| {
+        let now = at.in_short();
+        if tell_progress && now != said {
+            outln!("{now}");
+            said = now;
+        }
+    };
     screen.simulating(None, |control| {
+        let mut both = |at: &Progress| {
+            (control.progress)(at);
+            tell(at);
+        };
+        let control = &mut Control {
+            interrupted: control.interrupted,
+            say: &mut *control.say,
+            progress: &mut both,
+            stage: control.stage,
+            m5: None,
+        };
         Ok(measure(&experiment.plan, (index, identity), &store, places, PAGES, control)?)
     })?;
     screen.clear();
@@ -153,13 +177,19 @@ fn whole(args: &ExperimentArgs, how: &SweepArgs, places: &Places) -> anyhow::Res
     let experiment = args.read(places, &screen)?;
     let store = Store::open(&experiment.out)?;
     let result = match &cluster {
-        None => experiment.measure(&store, jobs_or_cores(how.jobs), &screen, &interrupted)?,
+        None => {
+            let jobs = jobs_or_cores(how.jobs);
+            let tally = Arc::new(Tally::new(experiment.plan.points.len(), jobs));
+            screen.watch(Arc::clone(&tally) as Arc<dyn Line>);
+            experiment.measure(&store, jobs, (&screen, &tally, ""), &interrupted)?
+        }
         Some(cluster) => {
             let (folder, name) = (&experiment.out, experiment.plan.file.name());
             let work = [(&experiment, &store)];
             cluster.measure(&work, (folder, name), &screen, &interrupted)?.remove(0)
         }
     };
+    screen.clear();
     // What is done is told in any case, and what went wrong even if that cannot be written.
     let written = write(&experiment, &store);
     experiment.ended(&result)?;

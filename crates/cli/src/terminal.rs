@@ -28,6 +28,8 @@ pub enum Input {
     },
     /// The user wants to leave.
     Quit,
+    /// The user wants to know how far it is, and these bytes are for the guest.
+    Status(Vec<u8>),
 }
 
 impl Terminal {
@@ -84,18 +86,19 @@ impl Terminal {
         })
     }
 
-    /// Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A.
+    /// Ctrl-A X leaves, Ctrl-A S asks how far it is, Ctrl-A Ctrl-A sends a Ctrl-A.
     fn unescape(&mut self, keys: &[u8]) -> Input {
-        let mut bytes = Vec::with_capacity(keys.len());
+        let (mut bytes, mut asks) = (Vec::with_capacity(keys.len()), false);
         for key in keys {
             match (std::mem::take(&mut self.escaped), *key) {
                 (true, b'x' | b'X') => return Input::Quit,
+                (true, b's' | b'S') => asks = true,
                 (true, other) => bytes.push(other),
                 (false, CTRL_A) => self.escaped = true,
                 (false, other) => bytes.push(other),
             }
         }
-        Input::Bytes(bytes)
+        if asks { Input::Status(bytes) } else { Input::Bytes(bytes) }
     }
 
     /// Shows what the guest printed.
@@ -120,10 +123,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_a_x_leaves_and_control_a_twice_sends_one() {
+    fn control_a_x_leaves_s_asks_and_control_a_twice_sends_one() {
         let mut terminal = Terminal { saved: None, open: true, escaped: false, last: None };
         assert_eq!(terminal.unescape(b"ls\r\x01\x01"), Input::Bytes(b"ls\r\x01".to_vec()));
         assert_eq!(terminal.unescape(b"\x01"), Input::Bytes(Vec::new()));
-        assert_eq!(terminal.unescape(b"x"), Input::Quit);
+        assert_eq!(terminal.unescape(b"s."), Input::Status(b".".to_vec()));
+        assert_eq!(terminal.unescape(b"s\x01x"), Input::Quit);
     }
 }

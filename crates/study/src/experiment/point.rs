@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Ran, ReadyTrace, ResultFolder,
-    RunError, RunSummary, Session, Source, Traces, changes, write_played,
+    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Progress, Ran, ReadyTrace,
+    ResultFolder, RunError, RunSummary, Session, Source, Traces, changes, write_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::Base;
 use doorbell_results::SearchSummary;
+use doorbell_sim::Ps;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 use super::store::Store;
@@ -130,6 +131,8 @@ impl Own<'_> {
         folder.write_config(&self.point.config)?;
         let started = std::time::Instant::now();
         let size = self.point.config.loadgen.traffic.frame_size;
+        // How many trials there will be is not known.
+        (control.progress)(&Progress { stage: "searching", share: None, instructions: 0, now: Ps::ZERO });
         // The sweep has a process for each core already.
         let jobs = 1;
         let searches =

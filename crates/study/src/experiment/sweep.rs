@@ -2,9 +2,10 @@
 //! other along.
 
 use std::collections::VecDeque;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::plan::{Identity, Plan};
@@ -46,6 +47,8 @@ pub enum Progress {
     ToDo(usize),
     /// A point was begun.
     Began(usize),
+    /// What a point's process last said on its standard output of how far it is.
+    At(usize, String),
     /// A point is done.
     Done(usize),
     /// A point failed.
@@ -57,6 +60,8 @@ struct Running {
     child: Child,
     /// What it says on standard error, taken by a thread so that it never waits for us.
     said: std::thread::JoinHandle<String>,
+    /// The last line that it printed and that was not told yet, taken by another thread.
+    at: Arc<Mutex<Option<String>>>,
 }
 
 /// Measures every point that is not done, `jobs` at once; `command` makes the process of a point.
@@ -113,6 +118,11 @@ pub fn sweep(
             .map(|mut r| (r.child.try_wait(), r))
             .partition(|(status, _)| !matches!(status, Ok(None)));
         running = still.into_iter().map(|(_, process)| process).collect();
+        for Running { index, at, .. } in &running {
+            if let Some(line) = at.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                tell(Progress::At(*index, line));
+            }
+        }
         if ended.is_empty() {
             doorbell_files::pause(LOOK);
         }
@@ -138,7 +148,7 @@ pub fn sweep(
 }
 
 fn begin(index: usize, mut command: Command) -> std::io::Result<Running> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = doorbell_files::spawn(&mut command)?;
     let mut stderr = child.stderr.take().expect("it was piped");
     let said = std::thread::spawn(move || {
@@ -151,7 +161,14 @@ fn begin(index: usize, mut command: Command) -> std::io::Result<Running> {
         }
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    Ok(Running { index, child, said })
+    let at = Arc::new(Mutex::new(None));
+    let (stdout, last) = (child.stdout.take().expect("it was piped"), Arc::clone(&at));
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+        }
+    });
+    Ok(Running { index, child, said, at })
 }
 
 /// A point that is not done has left nothing behind that counts, so its process need not be asked.

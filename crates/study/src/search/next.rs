@@ -85,12 +85,18 @@ struct State<'a> {
     high: Option<Seen>,
 }
 
-/// What is to be done after these trials, in the order in which they were asked for.
-pub(super) fn next(bracket: &Bracket, goal: &Goal, seen: &[Seen]) -> Next {
+/// Between which rates the answer is, as far as these trials say: the highest that met the goal below all that missed it, and the
+/// lowest that missed it.
+pub(super) fn between(seen: &[Seen]) -> (Option<u64>, Option<Seen>) {
     let missed = seen.iter().filter(|trial| trial.verdict == Verdict::Above);
     let high = missed.min_by_key(|trial| trial.rate).copied();
     let met = seen.iter().filter(|trial| trial.verdict == Verdict::Below).map(|trial| trial.rate);
-    let low = met.filter(|rate| high.is_none_or(|high| *rate < high.rate)).max();
+    (met.filter(|rate| high.is_none_or(|high| *rate < high.rate)).max(), high)
+}
+
+/// What is to be done after these trials, in the order in which they were asked for.
+pub(super) fn next(bracket: &Bracket, goal: &Goal, seen: &[Seen]) -> Next {
+    let (low, high) = between(seen);
     let state = State { bracket, seen, low, high };
     let done = |ended| Next::Done(Answer { low, high: high.map(|high| high.rate), ended });
     if seen.is_empty() {

@@ -14,7 +14,7 @@ use doorbell_sim::Ps;
 use super::System;
 use super::goal::Goal;
 use super::judge::{Judged, Lengths, judge, least_frames};
-use super::next::{Answer, Bracket, Next, Seen, next, speculate};
+use super::next::{Answer, Bracket, Next, Seen, between, next, speculate};
 
 /// How often the user's wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -61,6 +61,10 @@ pub enum Event<'a> {
     Began(u64),
     /// A trial said something; it is the nth that the answer is built of.
     Said(usize, u64, &'a Judged),
+    /// So the answer is between these rates, of which the lower met the goal and the higher missed it, as far as there are such.
+    Open(Option<u64>, Option<u64>),
+    /// There is an answer, and no further trial.
+    Found(&'a Answer),
 }
 
 type Judgement<S> = Result<Outcome<<S as System>::Remains>, <S as System>::Error>;
@@ -98,7 +102,10 @@ pub fn search<S: System>(
     let answer = std::thread::scope(|scope| {
         let answer = loop {
             let rate = match next(bracket, goal, &seen) {
-                Next::Done(answer) => break Ok(Some(answer)),
+                Next::Done(answer) => {
+                    tell(Event::Found(&answer));
+                    break Ok(Some(answer));
+                }
                 Next::Try(rate) => rate,
             };
             if let Some(judgement) = pool.done.remove(&rate) {
@@ -108,6 +115,8 @@ pub fn search<S: System>(
                 };
                 tell(Event::Said(trials.len() + 1, rate, &outcome.judged));
                 seen.push(outcome.seen());
+                let (low, high) = between(&seen);
+                tell(Event::Open(low, high.map(|high| high.rate)));
                 trials.push(outcome);
                 continue;
             }
