@@ -1,7 +1,13 @@
-//! Tells the program which commit it is built from, so that results can say so.
+//! Tells the program which commit it is built from, so that results can say so, and gives it the files that the documentation's
+//! commands name, so that who has the program has them.
 
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Folders of the repository whose files the documentation's commands name.
+const FOLDERS: [&str; 3] = ["examples", "experiments", "guest/examples"];
 
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
@@ -9,7 +15,39 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_owned())
 }
 
+/// The text files below a folder, in order. What somebody compiled there is none.
+fn texts(folder: &Path) -> Vec<PathBuf> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
+    paths.sort();
+    let is_hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+    paths.retain(|path| !is_hidden(path));
+    let found = paths.into_iter().flat_map(|path| match path.is_dir() {
+        true => texts(&path),
+        false if fs::read_to_string(&path).is_ok() => vec![path],
+        false => Vec::new(),
+    });
+    found.collect()
+}
+
+/// Writes the list of those files, with their texts and whether they are programs.
+fn write_examples() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root.canonicalize().expect("the repository has a folder");
+    let mut list = String::from("&[\n");
+    for path in FOLDERS.iter().flat_map(|folder| texts(&root.join(folder))) {
+        let name = path.strip_prefix(&root).expect("it is below the repository's folder");
+        let mode = fs::metadata(&path).expect("it was found").permissions().mode();
+        println!("cargo::rerun-if-changed={}", path.display());
+        list += &format!("({:?}, include_str!({:?}), {}),\n", name, path, mode & 0o100 != 0);
+    }
+    let out = std::env::var_os("OUT_DIR").expect("Cargo names a folder");
+    fs::write(Path::new(&out).join("examples.rs"), list + "]").expect("Cargo's folder can be written to");
+}
+
 fn main() {
+    write_examples();
     let commit = git(&["rev-parse", "HEAD"]).map(|commit| {
         let changed =
             git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|text| !text.is_empty());

@@ -9,6 +9,7 @@ mod cache_cmd;
 mod cluster;
 mod compare_cmd;
 mod config_cmd;
+mod examples_cmd;
 mod exit;
 mod experiment;
 mod explain;
@@ -103,6 +104,8 @@ enum Command {
     /// Record what a machine executes and its devices do, look at such traces, and convert them
     #[command(subcommand)]
     Trace(trace_cmd::TraceCommand),
+    /// Write the files that the documentation's commands name
+    Examples(examples_cmd::ExamplesArgs),
     /// Print what completes the command's words in a shell
     Completions(shell_cmd::CompletionsArgs),
     /// Write the command's manual pages
@@ -120,6 +123,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             tell!("doorbell: {}", told(&error));
+            if let Some(hint) = examples_cmd::hint(std::env::args()) {
+                tell!("{hint}");
+            }
             ExitCode::from(exit::status(&error))
         }
     }
@@ -167,6 +173,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Trace(command) => trace_cmd::trace(command, &places),
+        Command::Examples(args) => examples_cmd::run(&args),
         Command::Completions(args) => shell_cmd::completions(&args),
         Command::Man(args) => shell_cmd::man(&args),
     }?;

@@ -123,7 +123,11 @@ fn archives(
         let suite = format!("{suite}-debug");
         let own = BuildOptions { mirror: Some(mirror.clone()), ..options.clone() };
         let found = archive(&suite, &own).map_err(|source| match source {
-            ImageError::Tool { .. } => ImageError::NoDebugArchive { mirror, suite, source: Box::new(source) },
+            // What apt's hints say of mirrors is of those of packages.
+            ImageError::Tool { what, status, output, .. } => {
+                let source = Box::new(ImageError::Tool { what, status, hint: String::new(), output });
+                ImageError::NoDebugArchive { mirror, suite, source }
+            }
             other => other,
         })?;
         all.push(found);

@@ -55,8 +55,9 @@ pub enum ImageError {
     /// The archive of debugging symbols cannot be had.
     #[error(
         "the debugging symbols of Debian's programs are in an archive of their own, {suite} in {mirror}, which cannot be had; not every \
-         mirror has it: name one that has, whose address ends in /debian-debug, with DOORBELL_DEBIAN_DEBUG_MIRROR (\"none\" takes only \
-         what the suite itself has, such as libc's)\n{source}"
+         mirror has it, and not every network reaches one: name one that can be reached, whose address ends in /debian-debug, with \
+         DOORBELL_DEBIAN_DEBUG_MIRROR (\"none\" takes only what the suite itself has, such as libc's); without --debug-symbols, a \
+         profile shows such functions by where they begin in their files\n{source}"
     )]
     NoDebugArchive {
         /// The address.

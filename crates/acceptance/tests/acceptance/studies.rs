@@ -142,7 +142,8 @@ fn an_interrupted_search_keeps_the_sizes_that_are_done() {
     // Short frames meet the highest rate at once; long ones take a dozen trials.
     let more = ["--frame-size", "64,1518", "--max", "9Mpps", "--frames", "20000", "--precision", "0.1%"];
     let mut terminal = Pty::start(command(folder.path(), &[&arguments[..], &more].concat()));
-    terminal.wait_for("1518B frames at");
+    terminal.wait_for("1 of 2 sizes");
+    terminal.wait_for("1518B: 1 trial in ");
     terminal.signal(Signal::INT);
     assert_eq!(terminal.end().code(), Some(130));
     let screen = terminal.screen();
@@ -155,6 +156,24 @@ fn an_interrupted_search_keeps_the_sizes_that_are_done() {
     assert_eq!(sizes, [64]);
     let told = doorbell(folder.path(), &["report", "out"]).success();
     assert!(told.contains("1 of 2 frame sizes were not searched"), "{told}");
+}
+
+#[test]
+fn a_sweep_at_a_terminal_says_what_is_done_what_a_point_takes_and_what_is_under_way() {
+    let folder = scratch();
+    let file = "name = \"s\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.duration=30ms\"]\n\
+                [measure]\nrates = [\"1Mpps\", \"2Mpps\", \"3Mpps\"]\n";
+    fs::write(folder.path().join("s.toml"), file).unwrap();
+    let mut terminal =
+        Pty::start(command(folder.path(), &["sweep", "s.toml", "--jobs", "1", "--out", "out"]));
+    terminal.wait_for("0 of 3 points; point 0");
+    // Where nothing moves this is all that is told of a point.
+    terminal.wait_for("1/3 point 0: rate=1Mpps");
+    terminal.wait_for("1 of 3 points, ");
+    terminal.wait_for(" a point");
+    terminal.wait_for("point 1 (");
+    assert!(terminal.end().success(), "{}", terminal.screen());
+    assert!(terminal.screen().contains("3 of 3 points in out"), "{}", terminal.screen());
 }
 
 #[test]

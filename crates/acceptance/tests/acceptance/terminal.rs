@@ -43,6 +43,10 @@ fn leave_with_ctrl_a_x_and_save(file: &str) {
     terminal.wait_for("sleeps 8");
     terminal.type_keys("\x03");
     terminal.wait_for(PROMPT);
+    // How far it is is told, and the keys are not the guest's.
+    terminal.type_keys("\x01s");
+    terminal.wait_for("running: ");
+    terminal.wait_for(" M instructions");
     terminal.type_keys("kept=17\r");
     terminal.wait_for(PROMPT);
     terminal.type_keys("\x01x");

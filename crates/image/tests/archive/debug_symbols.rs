@@ -59,9 +59,11 @@ fn without_such_an_archive_it_is_said_how_to_name_one() {
     let world = World::new();
     let (found, _) = fetch(&world, &world.options());
     let error = found.unwrap_err().to_string();
-    for word in ["testing-suite-debug", "mirror/debian-debug", "DOORBELL_DEBIAN_DEBUG_MIRROR", "\"none\""] {
+    let words = ["testing-suite-debug", "mirror/debian-debug", "DOORBELL_DEBIAN_DEBUG_MIRROR", "\"none\""];
+    for word in words.into_iter().chain(["without --debug-symbols", "apt-get update failed"]) {
         assert!(error.contains(word), "{word}: {error}");
     }
+    assert!(!error.contains("DOORBELL_DEBIAN_MIRROR"), "that is the mirror of packages: {error}");
     let none = BuildOptions { debug_mirror: Some("none".into()), ..world.options() };
     let error = fetch(&world, &none).0.unwrap_err().to_string();
     assert!(error.contains("none of") || error.contains("any of the 2 stripped programs"), "{error}");
