@@ -202,7 +202,10 @@ fn along(table: &Table) -> Option<&Column> {
 fn told_apart<'a>(table: &'a Table, x: &'a Column) -> Vec<&'a Column> {
     let rows = all(x);
     let mut kept = vec![if x.parameter.is_some() { x } else { table.column("rate").unwrap_or(x) }];
-    for column in parameters(table).filter(|column| column.name != x.name && column.parameter.is_some()) {
+    // Rates that are offered at each value of another axis are no repetitions.
+    let rate = table.column("rate").filter(|rate| x.parameter.is_some() && different(rate) > 1);
+    let parameters = parameters(table).filter(|column| column.name != x.name && column.parameter.is_some());
+    for column in rate.into_iter().chain(parameters) {
         let more: Vec<&Column> = kept.iter().copied().chain([column]).collect();
         if groups(&more, &rows).len() > groups(&kept, &rows).len() {
             kept = more;
@@ -228,6 +231,9 @@ fn groups(columns: &[&Column], rows: &[usize]) -> Vec<(String, Vec<usize>)> {
 
 /// "rx_fifo = 24 KiB": the last part of a parameter's path says enough in a legend.
 fn value(column: &Column, cell: &Cell) -> String {
+    if column.name == "rate" {
+        return format!("{} offered", cell.text());
+    }
     let (name, _) = called(column);
     let (path, unit) = name.split_once(", ").unwrap_or((&name, ""));
     let last = path.rsplit('.').next().unwrap_or(path);
@@ -345,6 +351,23 @@ mod tests {
         assert_eq!(names, ["rx_fifo = 24 KiB", "rx_fifo = 48 KiB"]);
         let first = plot.curves[1].points[0];
         assert_eq!((first.x, first.y, first.interval), (1.0, 4.0, Some((4.0, 4.5))));
+    }
+
+    #[test]
+    fn rates_that_are_offered_at_each_value_are_curves_and_no_repetitions() {
+        let table = Table {
+            columns: vec![
+                column("size", Some("size"), &numbers(&[64.0, 64.0, 512.0, 512.0, 1518.0, 1518.0])),
+                column("rate", None, &words(&["1Mpps", "2Mpps", "1Mpps", "2Mpps", "1Mpps", "2Mpps"])),
+                column("offered_mpps", None, &numbers(&[1.0, 2.0, 1.0, 2.0, 1.0, 2.0])),
+                column("delivered_mpps", None, &numbers(&[1.0, 2.0, 1.0, 1.8, 1.0, 1.5])),
+            ],
+        };
+        let plots = chosen(&table);
+        let [plot] = plots.as_slice() else { panic!("{plots:?}") };
+        let curves: Vec<(&str, usize)> =
+            plot.curves.iter().map(|curve| (curve.name.as_str(), curve.points.len())).collect();
+        assert_eq!(curves, [("1Mpps offered", 3), ("2Mpps offered", 3)]);
     }
 
     #[test]

@@ -89,9 +89,12 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
         },
         Card {
             name: "Lost",
-            value: known(point.drop_rate).map_or(NONE.to_owned(), percent_label),
+            value: point.loss().map_or(NONE.to_owned(), percent_label),
             unit: "",
-            note: format!("{} frames", grouped(point.lost())),
+            note: match point.is_unanswered() {
+                true => format!("the guest took {} frames and sent none back", grouped(point.lost())),
+                false => format!("{} frames", grouped(point.lost())),
+            },
         },
         match (point.goodput_gbps(), point.transactions_per_second()) {
             (Some(goodput), _) => {

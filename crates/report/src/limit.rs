@@ -13,7 +13,8 @@ const NOTES: usize = 3;
 
 /// Who limits, of one frame size's points: concluded from the point that lost most, which says it most clearly.
 pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
-    let offered = points.iter().filter(|point| point.frames_offered > 0);
+    // Of what a script does not send back nobody knows whether it should.
+    let offered = points.iter().filter(|point| point.frames_offered > 0 && !point.is_unanswered());
     let highest = offered.clone().map(|point| point.offered_mpps).fold(0.0, f64::max);
     if highest == 0.0 {
         return None;

@@ -77,7 +77,7 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
         row("Offered", |p| grouped(p.frames_offered)),
         row("Delivered", |p| grouped(p.frames_delivered)),
         row("Lost", |p| grouped(p.lost())),
-        row("Lost, %", |p| percent(known(p.drop_rate))),
+        row("Lost, %", |p| percent(p.loss())),
     ];
     frames.extend(
         CAUSES.iter().map(|cause| row(&format!("Lost: {}", cause.name), |p| grouped((cause.count)(p)))),

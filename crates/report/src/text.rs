@@ -161,11 +161,12 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
                 Column::new("Gbps", points, |p| rate(p.delivered_gbps)),
             ],
         },
-        Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(known(p.drop_rate)))] },
-        Group { title: "frames lost to", columns: lost },
+        Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(p.loss()))] },
+        Group { title: LOST_TO, columns: lost },
         goal_group(points),
     ];
-    groups.retain(|group| !group.columns.is_empty());
+    let unanswered = points.iter().all(|point| point.is_unanswered());
+    groups.retain(|group| !group.columns.is_empty() && !(unanswered && group.title == LOST_TO));
     render(&groups, points.len(), out);
     rest.iter().map(|cause| cause.key).collect()
 }
@@ -253,6 +254,9 @@ fn total_width(groups: &[Group], gap: usize) -> usize {
     groups.iter().map(|group| group_width(group, gap) + gap + 1).sum::<usize>() - (gap + 1)
 }
 
+/// Over the columns of causes.
+const LOST_TO: &str = "frames lost to";
+
 /// What the columns leave out, and books that do not balance.
 fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     if let Some(best) = most_delivered(points).filter(|best| best.delivered_mpps > 0.0) {
@@ -262,6 +266,9 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         for point in points {
             out.extend(unsustained_note(point).map(|note| note + "\n"));
         }
+    } else if points.iter().all(|point| point.is_unanswered()) {
+        out.push_str("No frame came back: the guest took every one, and nothing in it sent any. That is a loss only if it should have.\n");
+        return;
     } else {
         out.push_str("No frame came back.\n");
     }
@@ -371,7 +378,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         let _ = writeln!(out, "  {name:<12}{mpps:>8} Mpps {gbps:>9} Gbps {:>15} frames", grouped(frames));
     }
     let lost = grouped(point.lost());
-    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>33} frames", "lost", percent(known(point.drop_rate)));
+    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>33} frames", "lost", percent(point.loss()));
     for cause in causes::present(&[point]) {
         let frames = (cause.count)(point);
         let share = percent(Some(frames as f64 / point.frames_offered.max(1) as f64));

@@ -46,6 +46,25 @@ fn a_run_of_which_nothing_came_back() {
     ");
 }
 
+/// A script that answers nothing is no machine that loses everything.
+#[test]
+fn a_script_that_sends_nothing_back_is_not_told_to_lose_anything() {
+    let mut summary = sample::silent();
+    let point = &mut summary.points[0];
+    point.exit_status = Some(0);
+    (point.drops.core, point.drops.guest) = (0, point.frames_offered);
+    let text = table(&summary);
+    assert!(text.contains("No frame came back: the guest took every one"), "{text}");
+    for word in ["100.000", "frames lost to", "Limit:"] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+    assert!(!crate::html(&summary, "").contains("100.000"));
+    // What its NIC dropped is lost.
+    summary.points[0].drops.core = 1;
+    summary.points[0].drops.guest -= 1;
+    assert!(table(&summary).contains("100.000"));
+}
+
 #[test]
 fn a_point_in_a_few_lines() {
     insta::assert_snapshot!(summary_text(&sample::loads().points[5]), @r"

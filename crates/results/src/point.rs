@@ -287,6 +287,19 @@ impl PointSummary {
         self.frames_offered.saturating_sub(self.frames_delivered)
     }
 
+    /// Whether a script's guest took every frame and sent none back: nobody knows that it should have.
+    pub fn is_unanswered(&self) -> bool {
+        self.exit_status.is_some()
+            && self.frames_offered > 0
+            && self.frames_delivered == 0
+            && self.drops.guest == self.lost()
+    }
+
+    /// The share of the offered frames that was lost, where anything can be said of loss.
+    pub fn loss(&self) -> Option<f64> {
+        known(self.drop_rate).filter(|_| !self.is_unanswered())
+    }
+
     /// Lost frames less those that a cause is named for; negative if more drops were counted than frames were
     /// lost. Zero when the books balance.
     pub fn imbalance(&self) -> i128 {

@@ -39,7 +39,7 @@ pub fn parameter(path: &str) -> Option<&'static Parameter> {
 pub fn explained(path: &str) -> Result<&'static Parameter, ConfigError> {
     let problem = "there is no such parameter; `doorbell config explain` lists the tables";
     let unknown = ConfigError { is_unknown_key: true, ..ConfigError::new(path, problem) };
-    parameter(path).ok_or_else(|| instead_of(unknown, &Table::new()))
+    parameter(path).ok_or_else(|| suggest::instead_of_path(unknown))
 }
 
 /// The sections that benchmarks have, and that of played traces.

@@ -25,6 +25,24 @@ pub(crate) fn instead_of(error: ConfigError, tree: &Table) -> ConfigError {
     meant(error, &paths)
 }
 
+/// The same of a path that is asked about: nobody has told yet which keys stand beside it.
+pub(super) fn instead_of_path(error: ConfigError) -> ConfigError {
+    let (member, inner) = of_member(&error.key);
+    let beside = spelt_alike(inner).map(|near| format!("{member}{}", near.path));
+    match beside {
+        Some(path) => meant(error, &[path]),
+        None => instead_of(error, &Table::new()),
+    }
+}
+
+/// The key of the same table that is spelt almost alike.
+fn spelt_alike(path: &str) -> Option<&'static Parameter> {
+    let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let here = parameters().iter().filter(|known| !known.path.contains(['N', '[']) && known.table() == table);
+    let scored = here.map(|near| (likeness(near.name(), name), near)).filter(|(score, _)| *score >= ALMOST);
+    scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, near)| near)
+}
+
 /// A path, and behind it the first key of what stands there: which table was meant follows from its keys.
 fn with_first_key(path: &str, tree: &Table) -> String {
     let mut at = tree;
@@ -42,10 +60,8 @@ fn with_first_key(path: &str, tree: &Table) -> String {
 fn meant_by(key: &str, whole: &str) -> Vec<String> {
     let (member, inner) = of_member(key);
     let whole = &whole[member.len()..];
-    let (table, name) = inner.rsplit_once('.').unwrap_or(("", inner));
     let known = || parameters().iter().filter(|known| !known.path.contains(['N', '[']));
-    let is_here = |known: &&Parameter| known.table() == table;
-    if known().filter(is_here).any(|near| likeness(near.name(), name) >= ALMOST) {
+    if spelt_alike(inner).is_some() {
         return Vec::new();
     }
     let last = whole.rsplit('.').next().unwrap_or(whole);

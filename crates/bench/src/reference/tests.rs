@@ -62,6 +62,15 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
     }
     let many = refused("memory.size=1MiB");
     assert!(many.contains("memory.l2.size\"") && many.contains("\" or \""), "{many}");
+    for (path, meant) in [
+        ("nic.rx_fifi", "did you mean \"nic.rx_fifo\"?"),
+        ("port.1.nic.rx_fifi", "did you mean \"port.1.nic.rx_fifo\"?"),
+        ("core.rob", "did you mean \"pipeline.rob\"?"),
+        ("pipelin", "did you mean \"pipeline\"?"),
+    ] {
+        let error = explained(path).unwrap_err().to_string();
+        assert!(error.ends_with(meant), "{path}: {error}");
+    }
     let none = refused("core.zzzzzz=1");
     assert!(!none.contains("did you mean") && none.contains("expected one of"), "{none}");
 }
