@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use doorbell_bench::{Places, ResultFolder};
 use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
@@ -15,7 +15,7 @@ use doorbell_study::experiment::{Cell, Store, Sweep};
 use doorbell_study::reproduce::{Claim, Figure, Judged, Measured, PartFile, STUDIES, Verdict, figures};
 
 use crate::cluster::{Cluster, ClusterArgs};
-use crate::exit::Asked;
+use crate::exit::{self, Asked};
 use crate::experiment::Experiment;
 use crate::out::{outln, tell};
 use crate::plots::plot;
@@ -128,7 +128,7 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A part that is measured.
+/// A part that is measured, as far as that came.
 struct PartDone {
     figure: usize,
     measured: Measured,
@@ -153,10 +153,21 @@ impl Progress {
         study: &Study,
         figures: &[Figure],
         figure: usize,
-        part: anyhow::Result<(Measured, usize, Option<String>)>,
+        part: anyhow::Result<(Measured, usize, anyhow::Result<()>)>,
     ) -> bool {
-        let part = part.map(|(measured, failures, problem)| {
+        let part = part.and_then(|(measured, failures, ended)| {
+            let (problem, stopped) = match ended {
+                Err(error) if exit::status(&error) == exit::INTERRUPTED => {
+                    let (figure, part) = (&figures[figure].name, measured.plan.file.name());
+                    let (done, all) = (measured.table.rows(), measured.plan.points.len());
+                    let problem = format!("{figure}, {part}: only {done} of {all} points are measured yet");
+                    (Some(problem), Err(error))
+                }
+                Err(problem) => (Some(problem.to_string()), Ok(())),
+                Ok(()) => (None, Ok(())),
+            };
             self.parts.push(PartDone { figure, measured, failures, problem });
+            stopped
         });
         self.write(study, figures, part)
     }
@@ -168,13 +179,11 @@ impl Progress {
     }
 
     fn write(&mut self, study: &Study, figures: &[Figure], so_far: anyhow::Result<()>) -> bool {
-        let written = so_far.and_then(|()| {
-            self.page = study.page(figures, &self.parts, &self.left_out);
-            study.folder.write("report.html", &self.page.html())?;
-            study.folder.write("report.md", &self.page.markdown())?;
-            Ok(())
-        });
-        if let Err(error) = written {
+        self.page = study.page(figures, &self.parts, &self.left_out);
+        let page = study.folder.write("report.html", &self.page.html());
+        let written = page.and_then(|()| study.folder.write("report.md", &self.page.markdown()));
+        // What ended the work counts before what came of that.
+        if let Err(error) = so_far.and(written.map_err(anyhow::Error::from)) {
             self.error.get_or_insert(error);
         }
         self.error.is_some()
@@ -315,24 +324,26 @@ impl Study<'_> {
         Ok((experiment, store))
     }
 
-    /// What was measured of it, how many points failed, and what there is to say of that.
+    /// What was measured of it, how many points failed, and how it ended.
     fn measured(
         &self,
         figure: &Figure,
         part: &str,
         (experiment, store): (Experiment, &Store),
         result: &Sweep,
-    ) -> anyhow::Result<(Measured, usize, Option<String>)> {
+    ) -> anyhow::Result<(Measured, usize, anyhow::Result<()>)> {
         let ended = experiment.ended(result);
-        let ended = if result.interrupted { Ok(ended?) } else { ended };
-        let problem = ended.err().map(|problem| format!("{}, {part}: {problem}", figure.name));
+        let ended = match result.interrupted {
+            true => ended,
+            false => ended.map_err(|problem| anyhow!("{}, {part}: {problem}", figure.name)),
+        };
         let table = experiment.table(store)?;
         store.folder().write("table.csv", &table.to_csv())?;
         if table.rows() > 0 {
             let up = ("../../report.html".to_owned(), "All figures".to_owned());
             sweep_page::write(&experiment, store, &table, Some(up))?;
         }
-        Ok((Measured { plan: experiment.plan, table }, result.failures.len(), problem))
+        Ok((Measured { plan: experiment.plan, table }, result.failures.len(), ended))
     }
 
     /// The report of what is done.

@@ -11,7 +11,11 @@ use doorbell_results::{ComparedFigure, ComparedPoint, ComparedValue, ComparedWor
 /// The comparison as a page, with every figure.
 pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
     let names: Vec<&str> = comparison.sides.iter().map(|side| side.path.as_str()).collect();
-    let facts = [format!("{} results", names.len()), format!("{} points compared", comparison.points.len())];
+    let points = match comparison.points.len() {
+        1 => "1 point compared".to_owned(),
+        count => format!("{count} points compared"),
+    };
+    let facts = [format!("{} results", names.len()), points];
     let mut out = page::begin(&names.join(" beside "), "comparison", &[&facts[0], &facts[1]]);
     warnings(comparison, &mut out);
     begin_table("sides", "What is compared", &["Side", "Result", "What it is"], &mut out);

@@ -68,7 +68,7 @@ pub(crate) fn html(whose: &str, kinds: &KindFigures, frames: u64, out: &mut Stri
     let _ = write!(
         out,
         "<h3>CPU time by kind at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"CPU time by kind\" tabindex=\"0\">\n\
-         <table class=\"numbers few\">\n<thead><tr>",
+         <table class=\"numbers few profile\">\n<thead><tr>",
         Esc(whose)
     );
     let heads = [
@@ -118,7 +118,7 @@ fn by_hart(kinds: &KindFigures, out: &mut String) {
     }
     out.push_str(
         "<div class=\"scroll\" role=\"region\" aria-label=\"CPU time by kind and core\" tabindex=\"0\">\n\
-         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Core, % of its cycles</th><th scope=\"col\">cycles</th>",
+         <table class=\"numbers few profile\">\n<thead><tr><th scope=\"col\">Core, % of its cycles</th><th scope=\"col\">cycles</th>",
     );
     for cost in &kinds.kinds {
         let _ = write!(out, "<th scope=\"col\" title=\"{}\">{}</th>", Esc(&cost.meaning), Esc(&cost.kind));
