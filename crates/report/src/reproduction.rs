@@ -110,6 +110,9 @@ impl ReproductionPage {
                 None => counts.push((&claim.verdict, 1)),
             }
         }
+        if counts.is_empty() {
+            return "Its files make no claims.".to_owned();
+        }
         let words = counts.iter().map(|count| match count {
             ("differs", 2..) => format!("{} differ", count.1),
             (verdict, count) => format!("{count} {verdict}"),
