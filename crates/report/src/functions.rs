@@ -92,7 +92,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
         let _ = write!(
             out,
             "<h3>Functions at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Functions\" tabindex=\"0\">\n\
-             <table class=\"numbers few profile\">\n<thead><tr>",
+             <table class=\"numbers few profile long\">\n<thead><tr>",
             Esc(&whose)
         );
         let heads = [

@@ -340,6 +340,25 @@ fn an_interrupted_sweep_tells_what_is_done_and_leaves_nothing_half_done() {
 }
 
 #[test]
+fn an_interrupted_reproduction_reports_the_points_that_are_done() {
+    let folder = scratch();
+    let figure = "title = \"t\"\nabout = \"a\"\npreset = \"fast\"\nset = [\"run.warmup=1ms\"]\n[[part]]\nname = \"times\"\n\
+                  benchmark = \"testpmd\"\nmeasure.rates = [\"1Mpps\"]\n[part.grid]\n\"run.duration\" = [\"1ms\", \"1000s\"]\n";
+    fs::create_dir(folder.path().join("mine")).unwrap();
+    fs::write(folder.path().join("mine/fig1.toml"), figure).unwrap();
+    let arguments = ["reproduce", "mine", "--jobs", "1", "--out", "out"];
+    let mut terminal = Pty::start(command(folder.path(), &arguments));
+    terminal.wait_for("fig1/times: 1/2 point 0");
+    terminal.wait_for("1 of 2 points, ");
+    terminal.signal(Signal::INT);
+    assert_eq!(terminal.end().code(), Some(130), "{}", terminal.screen());
+    let text = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert_eq!(text("fig1/times/table.csv").lines().count(), 2);
+    assert!(text("report.html").contains("fig1, times: only 1 of 2 points are measured yet"));
+    assert!(folder.path().join("out/fig1/times/report.html").exists());
+}
+
+#[test]
 fn a_full_disk_leaves_every_finished_point_whole() {
     let folder = scratch();
     fs::write(folder.path().join("small.toml"), SMALL).unwrap();
