@@ -34,7 +34,7 @@ fn main() {
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("the application gets ready");
     let name = format!("{}-driven", chosen.name);
-    let plan = TestbedPlan::two_nodes(&config, &name, guests).expect("a cable joins them");
+    let plan = TestbedPlan::joined(&config, &name, guests.into()).expect("a cable joins them");
     let nodes =
         quiet(|control| plan.prepare(&places(), &Source::Cache, control)).expect("both nodes get ready");
     let timed = |run: &dyn Fn() -> PointSummary| {

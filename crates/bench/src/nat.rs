@@ -83,7 +83,9 @@ impl NatConfig {
         };
         match cores {
             1 => Ok(pair),
-            cores => Err(ConfigError::new(key, format!("{cores}; a gateway has loads of one core; leave it out"))),
+            cores => {
+                Err(ConfigError::new(key, format!("{cores}; a gateway has loads of one core; leave it out")))
+            }
         }
     }
 }

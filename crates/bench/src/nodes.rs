@@ -95,11 +95,7 @@ impl TestbedPlan {
     }
 
     /// Names what runs in all nodes. Images that are missing are built.
-    pub(crate) fn identity(
-        &self,
-        places: &Places,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<String, RunError> {
+    pub(crate) fn identity(&self, places: &Places, say: &mut dyn FnMut(&str)) -> Result<String, RunError> {
         let images = self.images(places, say)?;
         let named = images.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
         Ok(named.collect::<Vec<_>>().join("\n"))

@@ -186,9 +186,7 @@ pub(crate) fn why_ended(network: &Network, outcome: &NetworkOutcome, late: &str)
             let (node, outcome) = nodes[0];
             (node, why_node_ended(network, node, outcome))
         }
-        NetworkOutcome::Asleep => {
-            (1, "all nodes sleep, and nothing is left that would wake them".to_owned())
-        }
+        NetworkOutcome::Asleep => (1, "all nodes sleep, and nothing is left that would wake them".to_owned()),
         NetworkOutcome::Time => (1, late.to_owned()),
     }
 }

@@ -389,8 +389,7 @@ impl Role {
         first: &str,
     ) -> NodeGuest {
         let kernel = config.options::<KernelConfig>();
-        let drivers: String =
-            kernel.commands(address).iter().map(|command| format!("{command}\n")).collect();
+        let drivers: String = kernel.commands(address).iter().map(|command| format!("{command}\n")).collect();
         let address = if ports == 1 { format!(" doorbell.ip={address}") } else { String::new() };
         NodeGuest {
             image: image.to_owned(),

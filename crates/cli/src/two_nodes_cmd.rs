@@ -34,11 +34,7 @@ fn refuse_what_has_no_meaning(args: &RunArgs, name: &str) -> anyhow::Result<()> 
         ("--frame-size", args.frame_size.is_some(), "the kernel decides"),
         ("--drive", args.drive.is_some(), "its client is a node already"),
         ("--frames", args.frames.is_some(), "say --duration 20ms"),
-        (
-            args.traffic.given().unwrap_or("--traffic"),
-            args.traffic.given().is_some(),
-            "its client sends",
-        ),
+        (args.traffic.given().unwrap_or("--traffic"), args.traffic.given().is_some(), "its client sends"),
     ];
     for (option, given, why) in given {
         if given {

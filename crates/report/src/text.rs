@@ -166,7 +166,7 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
         goal_group(points),
     ];
     let unanswered = points.iter().all(|point| point.is_unanswered());
-    groups.retain(|group| !group.columns.is_empty() && !(unanswered && group.title == LOST_TO));
+    groups.retain(|group| !(group.columns.is_empty() || unanswered && group.title == LOST_TO));
     render(&groups, points.len(), out);
     rest.iter().map(|cause| cause.key).collect()
 }

@@ -13,8 +13,7 @@ const SERVER: &str = "10.0.1.3";
 
 /// A run into a folder, with captures; its summary.
 fn nat(out: &Path, options: &str) -> Value {
-    let common =
-        ["run", "nat", "--pcap", "--json", "-q", "--out", out.to_str().expect("a path in UTF-8")];
+    let common = ["run", "nat", "--pcap", "--json", "-q", "--out", out.to_str().expect("a path in UTF-8")];
     let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
 }

@@ -204,7 +204,11 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "iperf",
         summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
-        nodes: Nodes::Joined { guests: transfer::guests::<IperfConfig>, run_up: |_| None, measure: iperf::measure },
+        nodes: Nodes::Joined {
+            guests: transfer::guests::<IperfConfig>,
+            run_up: |_| None,
+            measure: iperf::measure,
+        },
         image: "net",
         options: &[KERNEL, Section::of::<IperfConfig>(), TRANSFER],
         ..BETWEEN_NODES
@@ -212,7 +216,11 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "netperf",
         summary: "netperf between two nodes on one cable: streams both ways, requests and responses by TCP and UDP",
-        nodes: Nodes::Joined { guests: transfer::guests::<NetperfConfig>, run_up: netperf::run_up, measure: netperf::measure },
+        nodes: Nodes::Joined {
+            guests: transfer::guests::<NetperfConfig>,
+            run_up: netperf::run_up,
+            measure: netperf::measure,
+        },
         image: "netperf",
         options: &[KERNEL, Section::of::<NetperfConfig>(), TRANSFER],
         ..BETWEEN_NODES

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Layers, NETWORK, Nodes, Observe, PLAYED, Places, RunConfig,
-    RunError, benchmark, driven_guests, guest_identity, image_for, resolve_played,
+    Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Layers, NETWORK, Nodes, Observe, PLAYED, Places,
+    RunConfig, RunError, benchmark, driven_guests, guest_identity, image_for, resolve_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::{Base, ConfigError};
