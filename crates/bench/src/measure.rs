@@ -15,6 +15,7 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::counting::{Counted, Counting};
 use crate::error::RunError;
 use crate::interval::per;
 use crate::observe::{Delivered, Observe, Observed, Trace, digest};
@@ -24,7 +25,7 @@ use crate::script::NO_TRAFFIC;
 use crate::session::Session;
 use crate::timing;
 use crate::window::Window;
-use doorbell_results::{Drops, PointSummary};
+use doorbell_results::{Drops, PointSummary, WindowSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
@@ -105,8 +106,11 @@ pub(crate) fn run_point_sent(
     let host_seconds = started.elapsed().as_secs_f64();
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
-    let mut summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed))?;
+    let counted = Counted::of(session, window.edges.as_ref(), control)?;
+    let cost = (host_seconds, executed);
+    let mut summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
     let mut meanings = ports::meanings(&machine);
+    meanings.extend(session.workload().counting.into_iter().flat_map(Counting::meanings));
     meanings.extend(timing::meanings(&summary));
     if session.workload().silent {
         summary.rate = NO_TRAFFIC.to_owned();
@@ -142,11 +146,12 @@ pub(crate) fn summarise(
     config: &RunConfig,
     machine: &Machine,
     measurement: &Measurement,
-    window: Window,
+    (window, counted): (Window, Option<Counted>),
     (host_seconds, executed): (f64, u64),
 ) -> Result<PointSummary, RunError> {
     let figures = measurement.summary(machine.now());
-    let drops = drops(machine, measurement, &window)?;
+    let figures = counted.iter().fold(figures, |figures, counted| counted.of_seen(figures));
+    let drops = drops(machine, (measurement, &figures), &window)?;
     let cycles = config.core_cycles(figures.seconds);
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
@@ -154,6 +159,10 @@ pub(crate) fn summarise(
         (timing::figures(&span, machine), timing::cores(&span))
     });
     let (timing, cores) = timing.unzip();
+    let mut ports = window.ports;
+    if let Some((counted, counting)) = counted.zip(session.workload().counting) {
+        counted.tell(&mut ports, counting);
+    }
     let frame_size = match config.loadgen.traffic.streams.is_empty() {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
         false => machine.ports()[0].loadgen.mean_frame_size().0,
@@ -176,8 +185,8 @@ pub(crate) fn summarise(
         state_hash: format!("{:016x}", machine.state_hash()),
         timing,
         cores: cores.unwrap_or_default(),
-        interrupts_per_second: ports::interrupts_per_second(&window.ports, figures.seconds),
-        ports: window.ports,
+        interrupts_per_second: ports::interrupts_per_second(&ports, figures.seconds),
+        ports,
         steady: window.steady,
         memory_over_time: window.memory,
         ..PointSummary::of_window(figures, frame_size)
@@ -186,13 +195,16 @@ pub(crate) fn summarise(
 
 /// The window's losses by cause. More losses with a cause than frames that are missing would make each of them doubtful: then
 /// there is no result.
-fn drops(machine: &Machine, measurement: &Measurement, window: &Window) -> Result<Drops, RunError> {
+fn drops(
+    machine: &Machine,
+    (measurement, figures): (&Measurement, &WindowSummary),
+    window: &Window,
+) -> Result<Drops, RunError> {
     let (begin, end) = (&window.begin, &window.end);
     let mut drops = end.since(begin);
     // Way in and NICs are looked at when the window's frames are there. On the way back each frame says whether it is one of them.
     drops.link = end.link_in - begin.link_in + measurement.spoilt();
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
-    let figures = measurement.summary(machine.now());
     let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
     // Answers to ARP and the like are lost as test frames are. A reset drops what had come before the window, too.
     let others = (end.sent - begin.sent).saturating_sub(figures.frames_offered) + end.reset - begin.reset;

@@ -34,6 +34,8 @@ pub(crate) struct Load {
     pub preload: Option<Kind>,
     /// The longest time in which nothing may move though frames are still to come back: on links, or where a program keeps them.
     pub pause: Ps,
+    /// Whether the machine is kept as it was at the edges of a window.
+    pub kept: bool,
 }
 
 impl Load {
@@ -48,6 +50,7 @@ impl Load {
                 traffic: config.loadgen.traffic.clone(),
                 preload: workload.preload,
                 pause: workload.pause + on_link + on_link,
+                kept: workload.counting.is_some(),
             }
         };
         (0..ports).map(load).collect()

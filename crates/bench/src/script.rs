@@ -104,6 +104,7 @@ impl Script {
             silent: false,
             pause: kernel::PAUSE,
             rings: None,
+            counting: None,
         }
     }
 }
@@ -178,7 +179,7 @@ pub fn run_script(
     };
     let host = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
     let measurement = merged_measurement(&machine);
-    let mut summary = summarise(session, &config, &machine, &measurement, window, host)?;
+    let mut summary = summarise(session, &config, &machine, &measurement, (window, None), host)?;
     summary.exit_status = status;
     if script.traffic.is_none() {
         summary.rate = NO_TRAFFIC.to_owned();

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_watched, run_watched_until};
+use crate::counting::Counting;
 use crate::disks::{disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
@@ -41,6 +42,8 @@ pub struct Workload {
     pub pause: Ps,
     /// Descriptors of its receive and transmit rings, where its options say so.
     pub rings: Option<[u32; 2]>,
+    /// What its program counts, where a frame is delivered only when the program has seen it.
+    pub counting: Option<&'static Counting>,
 }
 
 /// How a guest says that it is ready.

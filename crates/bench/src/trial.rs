@@ -13,6 +13,7 @@ use doorbell_sim::{Bytes, Ps};
 
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::counting::Counted;
 use crate::error::RunError;
 use crate::measure::{loaded, merged_measurement, summarise};
 use crate::phases::{Load, Run};
@@ -130,13 +131,15 @@ impl<'a> Trial<'a> {
         let (mut window, _) = run.close_window(open)?;
         let simulated = run.system.now();
         window.settled = run.drain()?;
+        let counted = Counted::of(self.session, window.edges.as_ref(), control)?;
         let Trial { session, machine, steady, started, booted, begun, .. } = self;
         machine.check_conservation();
         let measurement = merged_measurement(&machine);
         let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
         window.steady = Some(steady);
-        let summary = summarise(session, &config, &machine, &measurement, window, cost)?;
         let figures = measurement.summary(machine.now());
+        let figures = counted.iter().fold(figures, |figures, counted| counted.of_seen(figures));
+        let summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
         let (first, last) = measurement.span();
         // Whose frames came back too late to be remembered is not known; then the counters of drops must do.
         let (late, drops) = (figures.frames_late, &summary.drops);

@@ -3,7 +3,7 @@
 //! A window begins and ends between two frames, so that exactly the frames offered in it reach the NIC while the NIC's
 //! counters are watched, one link latency later.
 
-use doorbell_machine::{ConfigError, Machine, Port, WatchRequest, Watched};
+use doorbell_machine::{CheckpointFile, ConfigError, Machine, Port, WatchRequest, Watched};
 use doorbell_nic::{Card, NicStats, WaitedDrops};
 use doorbell_results::{Drops, MemoryPart, PortFigures, Steady, WaitedFor};
 use doorbell_sim::{Frame, Ps};
@@ -156,6 +156,8 @@ pub(crate) struct Window {
     pub settled: bool,
     /// How the load came to its pace before it.
     pub steady: Option<Steady>,
+    /// The machine at its begin and end, where these are kept.
+    pub edges: Option<[CheckpointFile; 2]>,
 }
 
 /// A window that has begun.
@@ -165,6 +167,7 @@ pub(crate) struct OpenWindow {
     timed: Option<timing::Moment>,
     totals: NicTotals,
     figures: Moment,
+    edge: Option<CheckpointFile>,
 }
 
 impl OpenWindow {
@@ -176,6 +179,7 @@ impl OpenWindow {
             timed: timing::Moment::of(machine),
             totals: nic_totals(machine),
             figures: Moment::of(machine),
+            edge: None,
         }
     }
 
@@ -200,6 +204,7 @@ impl Run<'_, '_, Machine> {
         trace: Option<&Trace>,
     ) -> Result<OpenWindow, RunError> {
         self.until(self.system.next_gap())?;
+        let edge = self.edge();
         self.system.begin_window();
         self.system.record(trace.map(Trace::recorder));
         if let Some(request) = watch {
@@ -208,12 +213,13 @@ impl Run<'_, '_, Machine> {
         let (begun, instructions) = (self.system.now(), self.system.instructions());
         let timed = timing::Moment::of(self.system);
         let Look { totals, figures, .. } = self.look()?;
-        Ok(OpenWindow { begun, instructions, timed, totals, figures })
+        Ok(OpenWindow { begun, instructions, timed, totals, figures, edge })
     }
 
     /// Ends the window at the next gap, and the traffic with it.
     pub fn close_window(&mut self, open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
         self.until(self.system.next_gap())?;
+        let edges = open.edge.and_then(|begin| Some([begin, self.edge()?]));
         self.system.end_window();
         self.system.stop_traffic();
         self.system.record(None);
@@ -223,9 +229,23 @@ impl Run<'_, '_, Machine> {
         let end = self.look()?;
         let ports = open.figures.until(&end.figures, self.system);
         Ok((
-            Window { begin: open.totals, end: end.totals, ports, instructions, timed, ..Window::default() },
+            Window {
+                begin: open.totals,
+                end: end.totals,
+                ports,
+                instructions,
+                timed,
+                edges,
+                ..Window::default()
+            },
             watched,
         ))
+    }
+
+    /// The machine as it is, if it is to be kept.
+    fn edge(&self) -> Option<CheckpointFile> {
+        let kept = self.loads.iter().any(|load| load.kept);
+        kept.then(|| self.system.checkpoint(self.guest, "the edge of a window"))
     }
 
     /// Goes on until what was sent before is at the NICs.

@@ -121,6 +121,12 @@ pub struct CheckpointFile {
     bytes: Vec<u8>,
 }
 
+impl std::fmt::Debug for CheckpointFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "CheckpointFile({:016x})", self.hash())
+    }
+}
+
 impl CheckpointFile {
     /// Reads a file and checks that it is whole.
     pub fn read(path: &Path) -> Result<CheckpointFile, CheckpointError> {

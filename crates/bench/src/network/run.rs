@@ -105,6 +105,7 @@ fn loads(topology: &NetworkPlan) -> Vec<Load> {
         traffic: generator.traffic.clone(),
         preload: served.and_then(|served| served.preload),
         pause: out_of_sight(topology, generator.traffic.frame_len()),
+        kept: false,
     };
     all.map(load).collect()
 }

@@ -22,6 +22,7 @@ use crate::pipeline::{self, StagesConfig};
 use crate::playback::TRACE;
 use crate::redis::RedisConfig;
 use crate::rxptx::{self, RxptxConfig};
+use crate::suricata::{self, SuricataConfig};
 use crate::testpmd::{self, TestpmdConfig};
 use crate::touch::{self, TouchConfig};
 use crate::transfer::{self, TransferConfig};
@@ -48,6 +49,7 @@ pub const NETWORK: Benchmark = Benchmark {
     silent: false,
     pause: |_| kernel::PAUSE,
     rings: |_| None,
+    counting: None,
     remark: |_| None,
 };
 
@@ -176,6 +178,17 @@ pub const BENCHMARKS: &[Benchmark] = &[
         defaults: kernel::MEMCACHED,
         preload: Some(Kind::MemcachedSet),
         remark: memcached_kernel::remark,
+        ..KERNELS
+    },
+    Benchmark {
+        name: "suricata",
+        summary: "an intrusion detection system watches a copy of the traffic: delivered is what it has seen",
+        image: "suricata",
+        guest_words: suricata::guest_words,
+        options: &[KERNEL, Section::of::<SuricataConfig>()],
+        defaults: suricata::DEFAULTS,
+        returned: dpdk::kept,
+        counting: Some(&suricata::COUNTING),
         ..KERNELS
     },
     Benchmark {

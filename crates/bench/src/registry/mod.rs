@@ -8,6 +8,7 @@ use doorbell_machine::overlay::nearest;
 use doorbell_sim::Ps;
 
 use crate::config::RunConfig;
+use crate::counting::Counting;
 use crate::drive::DriveConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Section};
@@ -64,6 +65,8 @@ pub struct Benchmark {
     pub pause: fn(&RunConfig) -> Ps,
     /// Descriptors of its receive and transmit rings, where its options say so: those of programs that poll.
     pub rings: fn(&RunConfig) -> Option<[u32; 2]>,
+    /// What its program counts, where a frame is delivered only when the program has seen it.
+    pub counting: Option<&'static Counting>,
     /// What whoever runs it should know of this configuration.
     pub remark: fn(&RunConfig) -> Option<&'static str>,
 }
@@ -81,6 +84,7 @@ impl Benchmark {
             silent: self.silent,
             pause: (self.pause)(config),
             rings: (self.rings)(config),
+            counting: self.counting,
         }
     }
 }

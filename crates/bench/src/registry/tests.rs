@@ -124,6 +124,7 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
         "neighbour",
         "kernel",
         "memcached_kernel",
+        "suricata",
         "memcached_dpdk",
         "compute",
         "iperf",

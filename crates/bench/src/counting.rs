@@ -1,0 +1,313 @@
+//! Programs that count the frames that they have seen: a guest that watches a line gives nothing back, and that a frame is in its memory does
+//! not mean that the program has looked at it.
+//!
+//! Both edges of a window are kept as checkpoints, from which copies of the machine go on without traffic, functionally. In one its program
+//! is asked on its console what it has seen by now. In another it is asked when it has seen all that was still to come: the difference of both
+//! edges is what became of the window's frames. The machine that is measured is never disturbed. In the copy, frames that are inside at the
+//! edge meet a program that has less to do than where traffic goes on, so that of those in the NIC and its rings some may be seen that would
+//! be lost: at both edges alike.
+
+use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
+use doorbell_results::{Figure, FigureGroup, PortFigures, Throughput, WindowSummary};
+use doorbell_sim::{Frame, Ps};
+
+use crate::control::{Control, LINES_SHOWN, run_watched};
+use crate::error::{RunError, describe};
+use crate::phases::{Load, Run};
+use crate::session::Session;
+use crate::testbed::Plan as _;
+use crate::window::nic_totals;
+
+/// Simulated time after which a program that does not say what it has counted is given up.
+const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
+
+/// What a frame takes on the wire beside its bytes.
+const PREAMBLE_AND_GAP_BYTES: f64 = 20.0;
+
+/// Up to when a program is asked for what it has seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Now,
+    All,
+}
+
+/// What a program counts, and how it says it when `now` or `all` is typed on its console: in lines `PROGRAM: COUNTER = VALUE`, and
+/// `PROGRAM: counted` behind them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Counting {
+    /// The program.
+    pub program: &'static str,
+    /// What it counts, and what that means.
+    pub counters: &'static [(&'static str, &'static str)],
+    /// Of these, frames that it has seen,
+    pub seen: &'static str,
+    /// their bytes without FCS,
+    pub bytes: &'static str,
+    /// and frames that were lost between the NIC's driver and it.
+    pub lost: &'static str,
+}
+
+/// What a program had counted when it had seen all that came before an edge of a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Reading {
+    /// By counter, in the order of [`Counting::counters`].
+    values: Vec<u64>,
+    /// Frames that the NICs had put into memory.
+    accepted: u64,
+    /// Frames that it had seen at the edge itself.
+    by_now: u64,
+}
+
+/// What it has counted of a window's frames.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    figures: Vec<Figure>,
+    seen: u64,
+    bytes: u64,
+    /// In memory, and not seen.
+    unseen: u64,
+    /// Seen in the window, whenever they came.
+    arrived: u64,
+}
+
+impl Counting {
+    /// What the console's text says of all counters.
+    fn values(&self, text: &str) -> Result<Vec<u64>, String> {
+        let value = |name: &str| {
+            let begin = format!("{}: {name} = ", self.program);
+            let values = text.lines().filter_map(|line| line.trim().strip_prefix(&begin)?.parse().ok());
+            values.last().ok_or_else(|| format!("{} does not say {name}", self.program))
+        };
+        self.counters.iter().map(|(name, _)| value(name)).collect()
+    }
+
+    /// What both texts of an edge say, if it adds up.
+    fn read(&self, now: &str, all: &str, accepted: u64) -> Result<Reading, String> {
+        let values = self.values(all)?;
+        let by_now = self.of(&self.values(now)?, self.seen);
+        // Nothing else reaches the NIC, and nothing is left inside: each frame was seen, or lost by name.
+        let (seen, lost) = (self.of(&values, self.seen), self.of(&values, self.lost));
+        match seen.checked_add(lost) {
+            Some(sum) if sum == accepted && by_now <= seen => Ok(Reading { values, accepted, by_now }),
+            _ => Err(format!(
+                "{} has seen {seen} frames ({by_now} of them by then) and lost {lost}, and the NIC has put {accepted} into memory",
+                self.program
+            )),
+        }
+    }
+
+    fn of(&self, values: &[u64], name: &str) -> u64 {
+        let at = self.counters.iter().position(|(counter, _)| *counter == name);
+        values[at.expect("it is one of the counters")]
+    }
+
+    /// What was counted between two readings.
+    fn between(&self, begin: &Reading, end: &Reading) -> Counted {
+        let since = |name: &str| self.of(&end.values, name).saturating_sub(self.of(&begin.values, name));
+        let figures =
+            self.counters.iter().map(|(name, _)| Figure { name: (*name).to_owned(), value: since(name) });
+        Counted {
+            figures: figures.collect(),
+            seen: since(self.seen),
+            bytes: since(self.bytes),
+            unseen: (end.accepted - begin.accepted).saturating_sub(since(self.seen)),
+            arrived: end.by_now.saturating_sub(begin.by_now),
+        }
+    }
+}
+
+impl Counted {
+    /// What the program has counted between the edges of a window.
+    pub fn of(
+        session: &Session,
+        edges: Option<&[CheckpointFile; 2]>,
+        control: &mut Control,
+    ) -> Result<Option<Counted>, RunError> {
+        let (Some(counting), Some([begin, end])) = (session.workload().counting, edges) else {
+            return Ok(None);
+        };
+        let [begin, end] =
+            [read_at(session, counting, begin, control)?, read_at(session, counting, end, control)?];
+        Ok(Some(counting.between(&begin, &end)))
+    }
+
+    /// A window's figures, of which a frame was delivered only if the program has seen it.
+    pub fn of_seen(&self, window: WindowSummary) -> WindowSummary {
+        let delivered = window.frames_delivered.saturating_sub(self.unseen);
+        let bytes_l2 = self.bytes + self.seen * Frame::FCS_BYTES as u64;
+        let length = share(bytes_l2, self.seen);
+        let rate = |frames: u64| {
+            let giga = |bytes: f64| frames as f64 * bytes * 8.0 / window.seconds / 1e9;
+            let mpps = frames as f64 / window.seconds / 1e6;
+            Throughput { mpps, gbps_l2: giga(length), gbps_l1: giga(length + PREAMBLE_AND_GAP_BYTES) }
+        };
+        WindowSummary {
+            delivered: rate(delivered),
+            arrived: rate(self.arrived),
+            drop_rate: 1.0 - share(delivered, window.frames_offered),
+            frames_lost: window.frames_lost + (window.frames_delivered - delivered),
+            frames_delivered: delivered,
+            frames_arrived: self.arrived,
+            // In which part of the window each was seen is not known.
+            confidence_95: None,
+            batches: Vec::new(),
+            ..window
+        }
+    }
+
+    /// Adds what was counted to the figures of the port that the program watches.
+    pub fn tell(&self, ports: &mut [PortFigures], counting: &Counting) {
+        let figures = self.figures.clone();
+        if let Some(first) = ports.first_mut() {
+            first.groups.insert(0, FigureGroup { title: counting.title(), figures });
+        }
+    }
+}
+
+impl Counting {
+    fn title(&self) -> String {
+        format!("What {} has counted", self.program)
+    }
+
+    /// What its figures mean, by name.
+    pub(crate) fn meanings(&self) -> impl Iterator<Item = (String, String)> {
+        self.counters.iter().map(|(name, meaning)| ((*name).to_owned(), (*meaning).to_owned()))
+    }
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+/// What two copies of the machine as it was at an edge say.
+fn read_at(
+    session: &Session,
+    counting: &Counting,
+    edge: &CheckpointFile,
+    control: &mut Control,
+) -> Result<Reading, RunError> {
+    let now = ask(session, counting, (edge, Until::Now), control)?;
+    let all = ask(session, counting, (edge, Until::All), control)?;
+    let totals = nic_totals(&all);
+    let dropped = totals.dma + totals.core + totals.tx + totals.other + totals.link_in;
+    let accepted = totals.sent.saturating_sub(dropped);
+    counting.read(&now.console.text(), &all.console.text(), accepted).map_err(|why| unfinished(&all, why))
+}
+
+/// A copy of the machine that has said what its program counted.
+fn ask(
+    session: &Session,
+    counting: &Counting,
+    (edge, until): (&CheckpointFile, Until),
+    control: &mut Control,
+) -> Result<Machine, RunError> {
+    let mut machine = session.plan.restored(edge)?;
+    machine.stop_traffic();
+    let guest = session.guest();
+    if until == Until::All {
+        let loads = Load::of_ports(session.config(), session.workload());
+        let params = &session.config().run;
+        if !(Run { system: &mut machine, guest, control, loads: &loads, params }).drain()? {
+            return Err(unfinished(
+                &machine,
+                "frames are still on their way; set run.drain longer".to_owned(),
+            ));
+        }
+    }
+    control.begin("counting", machine.now(), None);
+    machine.console.watch(Some(&format!("{}: counted", counting.program)));
+    machine.type_input(match until {
+        Until::Now => b"now\n",
+        Until::All => b"all\n",
+    });
+    let end = machine.now().saturating_add(PATIENCE);
+    let limits = Limits { on_marker: true, ..Limits::until(end) };
+    match run_watched(&mut machine, guest, &limits, control)? {
+        Outcome::Marker => Ok(machine),
+        outcome => {
+            let why =
+                format!("{} does not say what it has counted: {}", counting.program, describe(outcome, end));
+            Err(unfinished(&machine, why))
+        }
+    }
+}
+
+fn unfinished(machine: &Machine, why: String) -> RunError {
+    RunError::Unfinished { why, console: machine.console.last_lines(LINES_SHOWN) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDS: Counting = Counting {
+        program: "ids",
+        counters: &[
+            ("seen", "frames"),
+            ("bytes", "their bytes"),
+            ("lost", "frames"),
+            ("alerts", "rules that matched"),
+        ],
+        seen: "seen",
+        bytes: "bytes",
+        lost: "lost",
+    };
+
+    fn said(seen: u64, lost: u64, alerts: u64) -> String {
+        let bytes = seen * 60;
+        format!("all\nids: seen = {seen}\nids: bytes = {bytes}\nids: lost = {lost}\nids: alerts = {alerts}\n")
+    }
+
+    #[test]
+    fn what_is_said_has_every_counter_and_every_frame() {
+        let now = said(80, 9, 7);
+        let reading = IDS.read(&now, &said(90, 10, 7), 100).unwrap();
+        assert_eq!(reading, Reading { values: vec![90, 5400, 10, 7], accepted: 100, by_now: 80 });
+        for (all, accepted, says) in [
+            (
+                said(90, 10, 7),
+                101,
+                "ids has seen 90 frames (80 of them by then) and lost 10, and the NIC has put 101",
+            ),
+            (said(70, 30, 7), 100, "has seen 70 frames (80 of them by then)"),
+            (said(90, 10, 7).replace("alerts", "alarms"), 100, "ids does not say alerts"),
+            (said(90, 10, 7).replace("= 10", "= 18446744073709551615"), 100, "lost 18446744073709551615"),
+        ] {
+            let error = IDS.read(&now, &all, accepted).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_frame_of_the_window_is_delivered_when_it_was_seen() {
+        let read = |(by_now, seen, lost, alerts)| {
+            IDS.read(&said(by_now, 0, 0), &said(seen, lost, alerts), seen + lost).unwrap()
+        };
+        let (begin, end) = (read((990, 1000, 0, 3)), read((1500, 1600, 200, 5)));
+        let counted = IDS.between(&begin, &end);
+        let alerts = counted.figures.iter().find(|figure| figure.name == "alerts");
+        assert_eq!((counted.seen, counted.unseen, alerts.map(|figure| figure.value)), (600, 200, Some(2)));
+        // 1000 frames of 64 B with FCS are offered in a millisecond, of which the NIC drops 200.
+        let window = WindowSummary {
+            seconds: 1e-3,
+            frames_offered: 1000,
+            frames_delivered: 800,
+            frames_arrived: 810,
+            frames_lost: 200,
+            drop_rate: 0.2,
+            ..WindowSummary::default()
+        };
+        let seen = counted.of_seen(window);
+        assert_eq!((seen.frames_delivered, seen.frames_lost, seen.frames_arrived), (600, 400, 510));
+        for (one, other) in [
+            (seen.drop_rate, 0.4),
+            (seen.delivered.mpps, 0.6),
+            (seen.delivered.gbps_l2, 0.3072),
+            (seen.delivered.gbps_l1, 0.4032),
+            (seen.arrived.mpps, 0.51),
+            (seen.arrived.gbps_l2, 0.26112),
+        ] {
+            assert!((one - other).abs() < 1e-9, "{one} is not {other}");
+        }
+    }
+}
