@@ -13,10 +13,9 @@ use crate::drive::{DriveConfig, DriveKind};
 use crate::kernel;
 use crate::options::Options;
 
-/// The machine that it needs: suricata's tables and its ring. The kernel hands it on the order of ten thousand frames a second and more, so
-/// measurements are long.
+/// The machine that it needs: suricata's tables and its ring. It is handed frames in blocks, of which a measurement should have many.
 pub(crate) const DEFAULTS: &[&str] =
-    &["suricata.rules=12", "platform.ram=512MiB", "loadgen.traffic.rate=20kpps", "run.duration=50ms"];
+    &["suricata.rules=12", "platform.ram=512MiB", "loadgen.traffic.rate=200kpps", "run.duration=50ms"];
 
 /// Rules that it can be given.
 const RULES: RangeInclusive<u32> = 0..=2000;
@@ -52,6 +51,8 @@ pub(crate) const COUNTING: Counting = Counting {
     seen: "decoder.pkts",
     bytes: "decoder.bytes",
     lost: "capture.kernel_drops",
+    // Of 32 KiB, if frames are short.
+    block: 300,
 };
 
 /// suricata's threads for packets.
@@ -67,16 +68,16 @@ pub enum Runmode {
     Autofp,
 }
 
-/// Whose word on a checksum holds.
+/// Which checksums it checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksums {
-    /// The kernel's, and so the NIC's; what they have not checked is taken for right.
+    /// Those of all packets but such as the kernel says have none yet, which only a host's own have.
     #[default]
     Kernel,
-    /// suricata's own: it computes each.
+    /// All.
     Yes,
-    /// All are taken for right.
+    /// None.
     No,
 }
 
@@ -94,7 +95,7 @@ pub struct SuricataConfig {
     pub ring: u32,
     /// Whether the ring is one of blocks (tpacket-v3), which are handed over when they are full or 10 ms old, or one of frames.
     pub tpacket_v3: bool,
-    /// Who checks checksums (af-packet.checksum-checks): "kernel", "yes" (suricata) or "no" (nobody).
+    /// Whether it checks checksums (af-packet.checksum-checks): "yes", "no", or "kernel", which leaves out packets that the kernel says have none yet.
     pub checksums: Checksums,
 }
 

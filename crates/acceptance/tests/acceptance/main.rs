@@ -47,6 +47,7 @@ mod smt;
 mod stages;
 mod steady;
 mod studies;
+mod suricata;
 mod symbols;
 mod terminal;
 mod timed;
