@@ -10,7 +10,7 @@ use doorbell_bench::{
     Benchmark, Control, Nodes, Places, Results, RunConfig, Session, Stage, benchmark, named,
 };
 use doorbell_loadgen::{LoadGen, Rate};
-use doorbell_report::{SearchSummary, search_html, search_table};
+use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
 use doorbell_sim::Bytes;
 use doorbell_study::search::{
     Event, Goal, Judged, LatencyBound, Precision, SearchRequest, Searched, Verdict, search_sizes,
@@ -218,7 +218,7 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     })?;
     let started = std::time::Instant::now();
     let jobs = jobs_or_cores(args.jobs);
-    screen.say(&format!("{}: {}", chosen.name, request.goal));
+    screen.say(&format!("{}: {}", chosen.name, spelled_out(&request.goal.to_string())));
     let seeking = Arc::new(Seeking::new(sizes.len(), request.precision.0));
     screen.watch(Arc::clone(&seeking) as Arc<dyn Line>);
     let searches = search_sizes(&session, &sizes, &request, jobs, &interrupted, &|size, event| {

@@ -74,5 +74,5 @@ pub use experiment::{
 pub use html::{html, html_with};
 pub use page::Beside;
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};
-pub use search::{search_html, search_html_with, search_table};
+pub use search::{search_html, search_html_with, search_table, spelled_out};
 pub use text::{profile_text, summary_text, table};

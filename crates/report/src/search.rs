@@ -14,11 +14,22 @@ use crate::steady;
 use crate::text::one_line;
 use doorbell_results::{SearchSummary, SizeSummary, TrialSummary};
 
+/// A goal as results and commands have it, spelled out.
+pub fn spelled_out(goal: &str) -> String {
+    let names =
+        [("MSB ", "maximum sustainable bandwidth"), ("NDR ", "no-drop rate"), ("PDR ", "partial-drop rate")];
+    let found = names.iter().find(|(short, _)| goal.starts_with(short));
+    found.map_or_else(|| goal.to_owned(), |(_, long)| format!("{long}, {goal}"))
+}
+
 /// The search as text for a terminal.
 pub fn search_table(search: &SearchSummary) -> String {
     let mut out = format!(
         "{} · {} · preset {} · Doorbell {}\n",
-        search.benchmark, search.goal, search.preset, search.doorbell_version
+        search.benchmark,
+        spelled_out(&search.goal),
+        search.preset,
+        search.doorbell_version
     );
     for size in search.searches.iter().map(Size) {
         size.lines(&mut out);
@@ -39,7 +50,12 @@ pub fn search_html(search: &SearchSummary, config_toml: &str) -> String {
 pub fn search_html_with(search: &SearchSummary, config_toml: &str, beside: &Beside) -> String {
     let (preset, version) =
         (format!("preset {}", search.preset), format!("version {}", search.doorbell_version));
-    let mut out = page::begin_with(&search.benchmark, "search", &[&search.goal, &preset, &version], beside);
+    let mut out = page::begin_with(
+        &search.benchmark,
+        "search",
+        &[&spelled_out(&search.goal), &preset, &version],
+        beside,
+    );
     if let Some(problem) = &search.incomplete {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
     }
@@ -272,9 +288,15 @@ mod tests {
     }"#;
 
     #[test]
+    fn a_goal_that_has_a_short_name_is_spelled_out() {
+        assert_eq!(spelled_out("NDR (nothing lost)"), "no-drop rate, NDR (nothing lost)");
+        assert_eq!(spelled_out("at most 2 % lost"), "at most 2 % lost");
+    }
+
+    #[test]
     fn the_table_says_the_interval_each_trial_and_the_cost() {
         insta::assert_snapshot!(search_table(&SearchSummary::from_json(JSON).unwrap()), @r"
-        testpmd · MSB (at most 1 % lost) · preset fast · Doorbell 0
+        testpmd · maximum sustainable bandwidth, MSB (at most 1 % lost) · preset fast · Doorbell 0
 
         Frames of 1,518 bytes: 4.000 to 4.080 Mpps (48.576 to 49.548 Gbps)
 
