@@ -30,7 +30,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let meanings: Vec<String> =
         causes::present(points).iter().map(|cause| format!("{}: {}.", cause.name, cause.meaning)).collect();
     let caption = if meanings.is_empty() {
-        format!("Every one of the {} offered frames came back unharmed.", grouped(offered))
+        format!("Every one of the {} offered frames was delivered unharmed.", grouped(offered))
     } else {
         format!("What became of the {} offered frames. {}", grouped(offered), meanings.join(" "))
     };
