@@ -104,7 +104,7 @@ pub use observe::{
     perfetto,
 };
 pub use options::{Options, Section};
-pub use places::{Places, bare_identity, guest_identity, image_for, read_guest};
+pub use places::{Images, Places, bare_identity, guest_identity, image_for, read_guest};
 pub use playback::{
     NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Traces, Warmup, resolve_played, write_played,
 };

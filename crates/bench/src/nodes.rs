@@ -16,7 +16,7 @@ use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::disks::{BOOT_SEED, disks_identity, open_disks};
 use crate::error::{RunError, describe};
-use crate::places::{Places, guest_identity, image_for, read_guest, with_room};
+use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
 use crate::session::LINK_STEP;
 use crate::testbed::{Plan, Source, Testbed};
@@ -84,19 +84,22 @@ impl TestbedPlan {
     }
 
     /// The images of its guests. Those that are missing are built.
-    fn images(&self, places: &Places, say: &mut dyn FnMut(&str)) -> Result<Vec<Image>, RunError> {
+    fn images(&self, images: &mut Images, say: &mut dyn FnMut(&str)) -> Result<Vec<Image>, RunError> {
         let guests = self.guests.iter().zip(&self.network.nodes);
         let built = guests.map(|(guest, (_, node))| {
-            let own = image_for(&guest.image, node);
-            let image = places.build_image_for(&own, guest.instead.as_deref(), say)?;
-            with_room(image, &node.platform)
+            let image = images.get(image_for(&guest.image, node), guest.instead.as_deref(), say)?;
+            with_room(image.clone(), &node.platform)
         });
         built.collect()
     }
 
     /// Names what runs in all nodes. Images that are missing are built.
-    pub(crate) fn identity(&self, places: &Places, say: &mut dyn FnMut(&str)) -> Result<String, RunError> {
-        let images = self.images(places, say)?;
+    pub(crate) fn identity(
+        &self,
+        images: &mut Images,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<String, RunError> {
+        let images = self.images(images, say)?;
         let named = images.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
         Ok(named.collect::<Vec<_>>().join("\n"))
     }
@@ -150,7 +153,7 @@ impl NodesPlan {
     ) -> Result<NodesPlan, RunError> {
         // What the network cannot be is found before a boot.
         Network::new(plan.network.clone(), plan.seed)?;
-        let images = plan.images(places, control.say)?;
+        let images = plan.images(&mut Images::new(places), control.say)?;
         let disks =
             images.iter().zip(&plan.guests).map(|(image, guest)| open_disks(Some(image), &guest.disks));
         let disks = disks.collect::<Result<Vec<_>, _>>()?;

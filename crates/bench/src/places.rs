@@ -1,5 +1,7 @@
 //! Where images, packages and checkpoints are kept, and what is read from there.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::PathBuf;
 
@@ -84,6 +86,36 @@ impl Places {
             "\"{chosen}\" does not extend \"{own}\", the image that this runs in; begin it with extends = \"{own}\""
         );
         Err(ConfigError::new("run.image", problem).into())
+    }
+}
+
+/// Images, each looked at once, whoever asks for it again: to open one is to check every byte of its files.
+pub struct Images<'a> {
+    places: &'a Places,
+    /// By the workload's own image, and the user's instead.
+    seen: BTreeMap<(String, Option<String>), Image>,
+}
+
+impl Images<'_> {
+    /// None was looked at yet.
+    pub fn new(places: &Places) -> Images<'_> {
+        Images { places, seen: BTreeMap::new() }
+    }
+
+    /// As [`Places::build_image_for`].
+    pub(crate) fn get(
+        &mut self,
+        own: String,
+        instead: Option<&str>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<&Image, RunError> {
+        match self.seen.entry((own, instead.map(str::to_owned))) {
+            Entry::Occupied(seen) => Ok(seen.into_mut()),
+            Entry::Vacant(new) => {
+                let image = self.places.build_image_for(&new.key().0, instead, say)?;
+                Ok(new.insert(image))
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::measure::run_point_sent;
 use crate::network::{NetworkRun, run_network};
 use crate::nodes::TestbedPlan;
 use crate::observe::{Delivered, Observe, profile_of_node};
-use crate::places::Places;
+use crate::places::{Images, Places, guest_identity, image_for};
 use crate::registry::{Benchmark, Nodes};
 use crate::session::Session;
 use crate::testbed::{Plan as _, Source, Testbed};
@@ -87,13 +87,15 @@ impl<'a> BenchmarkPlan<'a> {
         Ok(observe.check_node(network)?)
     }
 
-    /// Names what runs in its nodes, if there are several; images that are missing are built.
-    pub fn nodes_identity(
-        &self,
-        places: &Places,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<Option<String>, RunError> {
-        self.nodes.as_ref().map(|(plan, _)| plan.identity(places, say)).transpose()
+    /// Names what runs in its machine, or in all its nodes; images that are missing are built.
+    pub fn identity(&self, images: &mut Images, say: &mut dyn FnMut(&str)) -> Result<String, RunError> {
+        if let Some((plan, _)) = &self.nodes {
+            return plan.identity(images, say);
+        }
+        let (benchmark, config) = (self.benchmark, self.config);
+        let own = image_for(benchmark.image, &config.machine());
+        let image = images.get(own, config.run.image.as_deref(), say)?;
+        Ok(guest_identity(image, &format!("{} {}", image.command_line(), (benchmark.guest_words)(config))))
     }
 
     /// Gets it ready.

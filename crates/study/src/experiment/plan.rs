@@ -4,12 +4,9 @@
 //! measured, the benchmark, the guest and Doorbell's version. So a point that is done stays done when the file that names it is
 //! edited around it.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Layers, NETWORK, Nodes, Observe, PLAYED, Places,
-    RunConfig, RunError, benchmark, driven_guests, guest_identity, image_for, resolve_played,
+    Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Images, Layers, NETWORK, Nodes, Observe, PLAYED,
+    Places, RunConfig, RunError, benchmark, driven_guests, resolve_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::{Base, ConfigError};
@@ -139,29 +136,12 @@ impl Plan {
             let of = |point: &PlannedPoint| point.identity(self.benchmark.name, &opened.identity());
             return Ok(self.points.iter().map(of).collect());
         }
-        let mut images = BTreeMap::new();
-        let mut identities = Vec::with_capacity(self.points.len());
-        for point in &self.points {
-            let name = self.benchmark.name;
+        let (name, mut images) = (self.benchmark.name, Images::new(places));
+        let of = |point: &PlannedPoint| {
             let plan = BenchmarkPlan::new(self.benchmark, &point.config, (name, 1))?;
-            if let Some(guests) = plan.nodes_identity(places, say)? {
-                identities.push(point.identity(name, &guests));
-                continue;
-            }
-            let own = image_for(self.benchmark.image, &point.config.machine());
-            let image = match images.entry((own, &point.config.run.image)) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => {
-                    let (own, instead) = new.key();
-                    let image = places.build_image_for(own, instead.as_deref(), say)?;
-                    new.insert(image)
-                }
-            };
-            let words = format!("{} {}", image.command_line(), (self.benchmark.guest_words)(&point.config));
-            let guest = guest_identity(image, &words);
-            identities.push(point.identity(name, &guest));
-        }
-        Ok(identities)
+            Ok(point.identity(name, &plan.identity(&mut images, say)?))
+        };
+        self.points.iter().map(of).collect()
     }
 
     /// A plot over a parameter that nobody varies is a slip of the pen.
@@ -188,7 +168,6 @@ impl Plan {
     }
 }
 
-/// The identity of a network's point, which belongs to all guests that it boots.
 impl PlannedPoint {
     fn identity(&self, benchmark: &str, guest: &str) -> Identity {
         let (version, configuration) = (env!("CARGO_PKG_VERSION"), self.config.to_toml());
