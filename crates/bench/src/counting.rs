@@ -9,10 +9,11 @@
 
 use doorbell_machine::{CheckpointFile, Limits, Machine, Mode, Outcome};
 use doorbell_results::{Figure, FigureGroup, PortFigures, Throughput, WindowSummary};
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Bytes, Frame, Ps};
 
 use crate::control::{Control, LINES_SHOWN, run_watched};
 use crate::error::{RunError, describe};
+use crate::interval::per;
 use crate::phases::{Load, Run};
 use crate::session::Session;
 use crate::testbed::Plan as _;
@@ -20,9 +21,6 @@ use crate::window::nic_totals;
 
 /// Simulated time after which a program that does not say what it has counted is given up.
 const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
-
-/// What a frame takes on the wire beside its bytes.
-const PREAMBLE_AND_GAP_BYTES: f64 = 20.0;
 
 /// Up to when a program is asked for what it has seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,6 +61,7 @@ struct Reading {
 /// What it has counted of a window's frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
+    counting: &'static Counting,
     figures: Vec<Figure>,
     seen: u64,
     bytes: u64,
@@ -70,8 +69,8 @@ pub(crate) struct Counted {
     unseen: u64,
     /// Seen in the window, whenever they came.
     arrived: u64,
-    /// As of what was asked.
-    block: u64,
+    /// What a frame takes on the wire beside its bytes.
+    overhead: Bytes,
 }
 
 impl Counting {
@@ -79,8 +78,8 @@ impl Counting {
     fn values(&self, text: &str) -> Result<Vec<u64>, String> {
         let value = |name: &str| {
             let begin = format!("{}: {name} = ", self.program);
-            let values = text.lines().filter_map(|line| line.trim().strip_prefix(&begin)?.parse().ok());
-            values.last().ok_or_else(|| format!("{} does not say {name}", self.program))
+            let mut values = text.lines().filter_map(|line| line.trim().strip_prefix(&begin)?.parse().ok());
+            values.next_back().ok_or_else(|| format!("{} does not say {name}", self.program))
         };
         self.counters.iter().map(|(name, _)| value(name)).collect()
     }
@@ -106,17 +105,18 @@ impl Counting {
     }
 
     /// What was counted between two readings.
-    fn between(&self, begin: &Reading, end: &Reading) -> Counted {
+    fn between(&'static self, begin: &Reading, end: &Reading, overhead: Bytes) -> Counted {
         let since = |name: &str| self.of(&end.values, name).saturating_sub(self.of(&begin.values, name));
         let figures =
             self.counters.iter().map(|(name, _)| Figure { name: (*name).to_owned(), value: since(name) });
         Counted {
+            counting: self,
             figures: figures.collect(),
             seen: since(self.seen),
             bytes: since(self.bytes),
             unseen: (end.accepted - begin.accepted).saturating_sub(since(self.seen)),
             arrived: end.by_now.saturating_sub(begin.by_now),
-            block: self.block,
+            overhead,
         }
     }
 }
@@ -133,25 +133,26 @@ impl Counted {
         };
         let [begin, end] =
             [read_at(session, counting, begin, control)?, read_at(session, counting, end, control)?];
-        Ok(Some(counting.between(&begin, &end)))
+        Ok(Some(counting.between(&begin, &end, session.config().port(0).link.overhead)))
     }
 
     /// A window's figures, of which a frame was delivered only if the program has seen it.
     pub fn of_seen(&self, window: WindowSummary) -> WindowSummary {
         let delivered = window.frames_delivered.saturating_sub(self.unseen);
         // That another block is half full at one edge than at the other is no trend.
-        let pace = if delivered.abs_diff(self.arrived) <= self.block { delivered } else { self.arrived };
+        let pace =
+            if delivered.abs_diff(self.arrived) <= self.counting.block { delivered } else { self.arrived };
         let bytes_l2 = self.bytes + self.seen * Frame::FCS_BYTES as u64;
-        let length = share(bytes_l2, self.seen);
+        let length = per(bytes_l2 as f64, self.seen as f64);
         let rate = |frames: u64| {
             let giga = |bytes: f64| frames as f64 * bytes * 8.0 / window.seconds / 1e9;
             let mpps = frames as f64 / window.seconds / 1e6;
-            Throughput { mpps, gbps_l2: giga(length), gbps_l1: giga(length + PREAMBLE_AND_GAP_BYTES) }
+            Throughput { mpps, gbps_l2: giga(length), gbps_l1: giga(length + self.overhead.0 as f64) }
         };
         WindowSummary {
             delivered: rate(delivered),
             arrived: rate(pace),
-            drop_rate: 1.0 - share(delivered, window.frames_offered),
+            drop_rate: 1.0 - per(delivered as f64, window.frames_offered as f64),
             frames_lost: window.frames_lost + (window.frames_delivered - delivered),
             frames_delivered: delivered,
             frames_arrived: self.arrived,
@@ -163,27 +164,19 @@ impl Counted {
     }
 
     /// Adds what was counted to the figures of the port that the program watches.
-    pub fn tell(&self, ports: &mut [PortFigures], counting: &Counting) {
-        let figures = self.figures.clone();
+    pub fn tell(self, ports: &mut [PortFigures]) {
+        let title = format!("What {} has counted", self.counting.program);
         if let Some(first) = ports.first_mut() {
-            first.groups.insert(0, FigureGroup { title: counting.title(), figures });
+            first.groups.insert(0, FigureGroup { title, figures: self.figures });
         }
     }
 }
 
 impl Counting {
-    fn title(&self) -> String {
-        format!("What {} has counted", self.program)
-    }
-
     /// What its figures mean, by name.
     pub(crate) fn meanings(&self) -> impl Iterator<Item = (String, String)> {
         self.counters.iter().map(|(name, meaning)| ((*name).to_owned(), (*meaning).to_owned()))
     }
-}
-
-fn share(part: u64, all: u64) -> f64 {
-    if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
 /// What two copies of the machine as it was at an edge say.
@@ -262,6 +255,8 @@ mod tests {
         block: 89,
     };
 
+    static BLOCKS: Counting = IDS;
+
     fn said(seen: u64, lost: u64, alerts: u64) -> String {
         let bytes = seen * 60;
         format!("all\nids: seen = {seen}\nids: bytes = {bytes}\nids: lost = {lost}\nids: alerts = {alerts}\n")
@@ -293,7 +288,7 @@ mod tests {
             IDS.read(&said(by_now, 0, 0), &said(seen, lost, alerts), seen + lost).unwrap()
         };
         let (begin, end) = (read((990, 1000, 0, 3)), read((1500, 1600, 200, 5)));
-        let counted = IDS.between(&begin, &end);
+        let counted = BLOCKS.between(&begin, &end, Bytes(20));
         let alerts = counted.figures.iter().find(|figure| figure.name == "alerts");
         assert_eq!((counted.seen, counted.unseen, alerts.map(|figure| figure.value)), (600, 200, Some(2)));
         // 1000 frames of 64 B with FCS are offered in a millisecond, of which the NIC drops 200.
@@ -308,7 +303,8 @@ mod tests {
         };
         let seen = counted.of_seen(window.clone());
         assert_eq!((seen.frames_delivered, seen.frames_lost, seen.frames_arrived), (600, 400, 510));
-        let counted = Counted { block: 90, ..counted };
+        static LONGER: Counting = Counting { block: 90, ..IDS };
+        let counted = Counted { counting: &LONGER, ..counted };
         assert_eq!(counted.of_seen(window).arrived.mpps, 0.6, "of which a block is half full");
         for (one, other) in [
             (seen.drop_rate, 0.4),

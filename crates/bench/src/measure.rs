@@ -149,8 +149,7 @@ pub(crate) fn summarise(
     (window, counted): (Window, Option<Counted>),
     (host_seconds, executed): (f64, u64),
 ) -> Result<PointSummary, RunError> {
-    let figures = measurement.summary(machine.now());
-    let figures = counted.iter().fold(figures, |figures, counted| counted.of_seen(figures));
+    let figures = figures(machine, measurement, counted.as_ref());
     let drops = drops(machine, (measurement, &figures), &window)?;
     let cycles = config.core_cycles(figures.seconds);
     let timing = window.timed.map(|(begin, end)| {
@@ -160,8 +159,8 @@ pub(crate) fn summarise(
     });
     let (timing, cores) = timing.unzip();
     let mut ports = window.ports;
-    if let Some((counted, counting)) = counted.zip(session.workload().counting) {
-        counted.tell(&mut ports, counting);
+    if let Some(counted) = counted {
+        counted.tell(&mut ports);
     }
     let frame_size = match config.loadgen.traffic.streams.is_empty() {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
@@ -191,6 +190,19 @@ pub(crate) fn summarise(
         memory_over_time: window.memory,
         ..PointSummary::of_window(figures, frame_size)
     })
+}
+
+/// A window's figures. Where its program counts what it has seen, nothing else was delivered.
+pub(crate) fn figures(
+    machine: &Machine,
+    measurement: &Measurement,
+    counted: Option<&Counted>,
+) -> WindowSummary {
+    let figures = measurement.summary(machine.now());
+    match counted {
+        Some(counted) => counted.of_seen(figures),
+        None => figures,
+    }
 }
 
 /// The window's losses by cause. More losses with a cause than frames that are missing would make each of them doubtful: then

@@ -11,7 +11,7 @@ use crate::config::RunConfig;
 use crate::counting::Counting;
 use crate::drive::{DriveConfig, DriveKind};
 use crate::kernel;
-use crate::options::Options;
+use crate::options::{self, Options};
 
 /// The machine that it needs: suricata's tables and its ring. It is handed frames in blocks, of which a measurement should have many.
 pub(crate) const DEFAULTS: &[&str] =
@@ -142,16 +142,14 @@ impl SuricataConfig {
         }
         let ring = u64::from(self.ring) * FRAME_BYTES;
         let needed = RAM_BESIDE + ring.saturating_sub(RING_BESIDE);
-        if config.platform.ram.0 < needed {
-            let problem = format!(
-                "{} is too little for suricata and a ring of {} frames; set platform.ram={}MiB",
-                config.platform.ram,
-                self.ring,
-                needed.div_ceil(64 << 20) * 64
-            );
-            return Err(ConfigError::new("platform.ram", problem));
+        match options::more_ram(needed, config) {
+            Some(set) => {
+                let (ram, ring) = (config.platform.ram, self.ring);
+                let problem = format!("{ram} is too little for suricata and a ring of {ring} frames; {set}");
+                Err(ConfigError::new("platform.ram", problem))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

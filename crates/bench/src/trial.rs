@@ -15,7 +15,7 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::counting::Counted;
 use crate::error::RunError;
-use crate::measure::{loaded, merged_measurement, summarise};
+use crate::measure::{figures, loaded, merged_measurement, summarise};
 use crate::phases::{Load, Run};
 use crate::session::Session;
 use crate::window::{OpenWindow, nic_totals};
@@ -137,8 +137,7 @@ impl<'a> Trial<'a> {
         let measurement = merged_measurement(&machine);
         let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
         window.steady = Some(steady);
-        let figures = measurement.summary(machine.now());
-        let figures = counted.iter().fold(figures, |figures, counted| counted.of_seen(figures));
+        let figures = figures(&machine, &measurement, counted.as_ref());
         let summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
         let (first, last) = measurement.span();
         // Whose frames came back too late to be remembered is not known; then the counters of drops must do.
