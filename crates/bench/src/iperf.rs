@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, Pair, Role, Transfers};
+use crate::transfer::{self, Pair, Transfers, role};
 use crate::{cores, shards};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
@@ -153,29 +153,11 @@ impl Transfers for IperfConfig {
 
     /// The server in node 0, the client in node 1; of several cores, one on each.
     fn pair(&self) -> Pair {
-        if self.cores > 1 {
-            let server = include_str!("../../../guest/scripts/iperf-servers");
-            let client = include_str!("../../../guest/scripts/iperf-clients");
-            let pair = Pair {
-                image: "net",
-                server: Role::new("iperf-servers", server, "iperf: serving"),
-                client: Role::new("iperf-clients", client, "iperf: waiting"),
-            };
-            return shards::on_cores(self.cores, pair);
-        }
-        Pair {
-            image: "net",
-            server: Role::new(
-                "iperf-server",
-                include_str!("../../../guest/scripts/iperf-server"),
-                "Server listening",
-            ),
-            client: Role::new(
-                "iperf-client",
-                include_str!("../../../guest/scripts/iperf-client"),
-                "iperf: waiting",
-            ),
-        }
+        let (server, client) = match self.cores {
+            1 => (role!("iperf-server", "Server listening"), role!("iperf-client", "iperf: waiting")),
+            _ => (role!("iperf-servers", "iperf: serving"), role!("iperf-clients", "iperf: waiting")),
+        };
+        shards::on_cores(self.cores, Pair { image: "net", server, client })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, CLIENT, Pair, Role, Transfers};
+use crate::transfer::{self, CLIENT, Pair, Role, Transfers, role};
 use crate::web::WebConfig;
 
 /// The machine that it needs.
@@ -73,33 +73,27 @@ impl Options for NatConfig {
     }
 }
 
-impl NatConfig {
-    /// Server and client, as they are without a gateway. Those of several cores find their queues by addresses, which others have here.
-    fn pair(&self, config: &RunConfig) -> Result<Pair, ConfigError> {
-        let (netperf, web) = (config.options::<NetperfConfig>(), config.options::<WebConfig>());
-        let (key, cores, pair) = match self.through {
-            Through::Netperf => ("netperf.cores", netperf.cores, netperf.pair()),
-            Through::Web => ("web.cores", web.cores, web.pair()),
-        };
-        match cores {
-            1 => Ok(pair),
-            cores => {
-                Err(ConfigError::new(key, format!("{cores}; a gateway has loads of one core; leave it out")))
-            }
-        }
+/// What goes through, as it is without a gateway, and the section that says so.
+fn through(config: &RunConfig) -> (&'static str, &dyn Transfers) {
+    match config.options::<NatConfig>().through {
+        Through::Netperf => (NetperfConfig::SECTION, config.options::<NetperfConfig>()),
+        Through::Web => (WebConfig::SECTION, config.options::<WebConfig>()),
     }
 }
 
 /// What runs in the nodes.
 pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
-    let own = config.options::<NatConfig>();
-    let Pair { image, server, client } = own.pair(config)?;
-    let translate = match own.translate {
+    let (section, through) = through(config);
+    if !through.load().servers.is_empty() {
+        let problem = "a gateway has loads of one core, as several find their queues by addresses, which others have here; leave it out";
+        return Err(ConfigError::new(format!("{section}.cores"), problem));
+    }
+    let Pair { image, server, client } = through.pair();
+    let translate = match config.options::<NatConfig>().translate {
         Translate::Masquerade => "masquerade",
         Translate::None => "none",
     };
-    let lines = format!("translate={translate}\n{}", include_str!("../../../guest/scripts/nat-gateway"));
-    let gateway = Role::new("nat-gateway", lines, "nat: forwarding");
+    let gateway = role!("nat-gateway", "nat: forwarding").after(&format!("translate={translate}"));
     let client = Role { lines: behind(&client.lines), ..client };
     Ok(vec![
         gateway.guest(config, "nat", (GATEWAY, 2), ""),
@@ -114,10 +108,7 @@ fn behind(words: &str) -> String {
 }
 
 fn load(config: &RunConfig) -> Load {
-    let load = match config.options::<NatConfig>().through {
-        Through::Netperf => config.options::<NetperfConfig>().load(),
-        Through::Web => config.options::<WebConfig>().load(),
-    };
+    let load = through(config).1.load();
     Load { start: RunUp { typed: behind(&load.start.typed), ..load.start }, ..load }
 }
 
@@ -198,7 +189,7 @@ mod tests {
         assert!(error.contains("platform.nics: 1 NICs; a gateway has 2; set platform.nics=2"), "{error}");
         let two = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
         let error = of(&[&two[..], &["netperf.cores=2", "netperf.streams=2"]].concat()).unwrap_err();
-        assert!(error.contains("netperf.cores: 2; a gateway has loads of one core"), "{error}");
+        assert!(error.contains("netperf.cores: a gateway has loads of one core"), "{error}");
         let other = [&two[..], &["netperf.cores=2", "netperf.streams=2", "nat.through=web"]].concat();
         of(&other).unwrap();
         assert!(!resolve("fast", &[]).unwrap().to_toml().contains("[nat]"));

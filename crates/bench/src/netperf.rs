@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, Pair, Role, TransferConfig, Transfers};
+use crate::transfer::{self, Pair, TransferConfig, Transfers, role};
 use crate::{cores, shards};
 
 /// The port of the first test's data, of tests on several cores.
@@ -194,29 +194,13 @@ impl Transfers for NetperfConfig {
 
     /// netserver in node 0, netperf in node 1.
     fn pair(&self) -> Pair {
-        if self.cores > 1 {
-            let server = include_str!("../../../guest/scripts/netperf-servers");
-            let client = include_str!("../../../guest/scripts/netperf-clients");
-            let pair = Pair {
-                image: "netperf",
-                server: Role::new("netperf-servers", server, "Starting netserver"),
-                client: Role::new("netperf-clients", client, "netperf: waiting"),
-            };
-            return shards::on_cores(self.cores, pair);
-        }
-        Pair {
-            image: "netperf",
-            server: Role::new(
-                "netperf-server",
-                include_str!("../../../guest/scripts/netperf-server"),
-                "Starting netserver",
-            ),
-            client: Role::new(
-                "netperf-client",
-                include_str!("../../../guest/scripts/netperf-client"),
-                "netperf: waiting",
-            ),
-        }
+        let (server, client) = match self.cores {
+            1 => (role!("netperf-server", "Starting netserver"), role!("netperf-client", "netperf: waiting")),
+            _ => {
+                (role!("netperf-servers", "Starting netserver"), role!("netperf-clients", "netperf: waiting"))
+            }
+        };
+        shards::on_cores(self.cores, Pair { image: "netperf", server, client })
     }
 }
 

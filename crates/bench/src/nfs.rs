@@ -11,7 +11,7 @@ use crate::config::RunConfig;
 use crate::moved::{Load, is_more_than_talk};
 use crate::options::{self, Options};
 use crate::run_up::RunUp;
-use crate::transfer::{Pair, Role, Transfers};
+use crate::transfer::{Pair, Transfers, role};
 
 /// A WRITE of NFS' has whole pages of the client's.
 const PAGE: u64 = 4096;
@@ -107,13 +107,8 @@ impl Transfers for NfsConfig {
 
     /// nfsd in node 0, which the kernel's threads are, and those who write in node 1.
     fn pair(&self) -> Pair {
-        let server = include_str!("../../../guest/scripts/nfs-server");
-        let client = include_str!("../../../guest/scripts/nfs-client");
-        Pair {
-            image: "nfs",
-            server: Role::new("nfs-server", format!("threads={}\n{server}", self.threads), "nfs: serving"),
-            client: Role::new("nfs-client", client, "nfs: waiting"),
-        }
+        let server = role!("nfs-server", "nfs: serving").after(&format!("threads={}", self.threads));
+        Pair { image: "nfs", server, client: role!("nfs-client", "nfs: waiting") }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::options::Options;
 use crate::run_up::RunUp;
-use crate::transfer::{Pair, Role, Transfers};
+use crate::transfer::{Pair, Transfers, role};
 use crate::{cores, shards};
 
 /// Values in all, of what the guest's memory holds besides its programs.
@@ -140,29 +140,14 @@ impl Transfers for RedisConfig {
 
     /// redis-server in node 0, redis-benchmark in node 1; of several cores, one on each.
     fn pair(&self) -> Pair {
-        if self.cores > 1 {
-            let server = include_str!("../../../guest/scripts/redis-servers");
-            let client = include_str!("../../../guest/scripts/redis-clients");
-            let pair = Pair {
-                image: "servers",
-                server: Role::new("redis-servers", server, "redis: serving"),
-                client: Role::new("redis-clients", client, "redis: waiting"),
-            };
-            return shards::on_cores(self.cores, pair);
-        }
-        Pair {
-            image: "servers",
-            server: Role::new(
-                "redis-server",
-                include_str!("../../../guest/scripts/redis-server"),
-                "Ready to accept connections",
+        let (server, client) = match self.cores {
+            1 => (
+                role!("redis-server", "Ready to accept connections"),
+                role!("redis-client", "redis: waiting"),
             ),
-            client: Role::new(
-                "redis-client",
-                include_str!("../../../guest/scripts/redis-client"),
-                "redis: waiting",
-            ),
-        }
+            _ => (role!("redis-servers", "redis: serving"), role!("redis-clients", "redis: waiting")),
+        };
+        shards::on_cores(self.cores, Pair { image: "servers", server, client })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::config::RunConfig;
 use crate::cores;
 use crate::interval::Interval;
 use crate::moved::{Load, Side};
-use crate::transfer::{Pair, Role};
+use crate::transfer::Pair;
 
 /// Queues of an 82576 that Linux uses at most.
 const QUEUES_MAX: u32 = 8;
@@ -49,11 +49,13 @@ pub(crate) fn check_streams(
     Err(ConfigError::new(key, problem))
 }
 
-/// A server and its client on so many cores: both scripts begin with what finds ports for queues.
+/// A server and its client on so many cores: both scripts of several begin with what finds ports for queues.
 pub(crate) fn on_cores(cores: u32, pair: Pair) -> Pair {
-    let begin = include_str!("../../../guest/scripts/several-cores");
-    let of = |role: Role| Role { lines: format!("cores={cores}\n{begin}\n{}", role.lines), ..role };
-    Pair { server: of(pair.server), client: of(pair.client), ..pair }
+    if cores == 1 {
+        return pair;
+    }
+    let begin = format!("cores={cores}\n{}", include_str!("../../../guest/scripts/several-cores"));
+    Pair { server: pair.server.after(&begin), client: pair.client.after(&begin), ..pair }
 }
 
 /// The ports of so many servers from `first` on, which belong to cores in turns.

@@ -296,9 +296,9 @@ pub(crate) fn measure<T>(
     network.follow_flows(0);
     network.follow_ports(0, &own.servers.concat());
     if let Some(path) = &observe.capture {
-        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
-        if network.wires().len() > 2 {
-            network.capture(1, PcapFile::create(&path.with_file_name(BEHIND_PCAP), WHOLE_FRAMES)?);
+        let files = [path.clone(), path.with_file_name(BEHIND_PCAP)];
+        for (link, file) in files.iter().enumerate().take(network.config().links.len()) {
+            network.capture(link, PcapFile::create(file, WHOLE_FRAMES)?);
         }
     }
     let what = format!("{}, {}", benchmark.name, own.name);
@@ -330,23 +330,23 @@ pub(crate) fn measure<T>(
 }
 
 /// Options that say what moves, and between whom.
-pub(crate) trait Transfers: Options {
+pub(crate) trait Transfers {
     fn load(&self) -> Load;
     fn pair(&self) -> Pair;
 }
 
 /// What runs in the nodes.
-pub(crate) fn guests<T: Transfers>(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
+pub(crate) fn guests<T: Options + Transfers>(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     Ok(config.options::<T>().pair().guests(config))
 }
 
 /// A load without end is at its pace when measurements begin.
-pub(crate) fn run_up<T: Transfers>(config: &RunConfig) -> Option<RunUp> {
+pub(crate) fn run_up<T: Options + Transfers>(config: &RunConfig) -> Option<RunUp> {
     Some(config.options::<T>().load().start)
 }
 
 /// Measures a part of it, once.
-pub(crate) fn measure_part<T: Transfers>(
+pub(crate) fn measure_part<T: Options + Transfers>(
     nodes: &Testbed,
     load: &NodesLoad,
     control: &mut Control,
@@ -374,9 +374,22 @@ pub(crate) struct Role {
     pub ready: &'static str,
 }
 
+/// The role of a script in `guest/scripts`, by its name and by what it prints when it is ready.
+macro_rules! role {
+    ($name:literal, $ready:expr) => {
+        $crate::transfer::Role {
+            name: $name,
+            lines: include_str!(concat!("../../../guest/scripts/", $name)).to_owned(),
+            ready: $ready,
+        }
+    };
+}
+pub(crate) use role;
+
 impl Role {
-    pub fn new(name: &'static str, lines: impl Into<String>, ready: &'static str) -> Role {
-        Role { name, lines: lines.into(), ready }
+    /// With lines before its own.
+    pub fn after(self, lines: &str) -> Role {
+        Role { lines: format!("{lines}\n{}", self.lines), ..self }
     }
 
     /// The node of an image that has so many ports, at such addresses ([`KernelConfig::commands`]), their drivers as the configuration wants them.

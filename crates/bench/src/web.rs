@@ -10,15 +10,13 @@ use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::options::{self, Options};
 use crate::run_up::RunUp;
-use crate::transfer::{Pair, Role, Transfers};
+use crate::transfer::{Pair, Role, Transfers, role};
 use crate::{cores, shards};
 
 /// The files that there are, in bytes: a size of each of SPECweb99's four classes, and one more.
 const FILES: [u32; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
 /// The port of the first server of several.
 const PORT: u16 = 8100;
-/// What servers print when they are ready.
-const SERVING: &str = "web: serving";
 /// A directory of SPECweb99's mix: nine files of each of four classes.
 const DIRECTORY_BYTES: u64 = 4_999_500;
 
@@ -135,27 +133,23 @@ impl WebConfig {
         self.dynamic.unwrap_or(30)
     }
 
-    /// A server on one core, and its image; before it come the files that it has.
-    fn one_server(&self) -> (&'static str, Role) {
-        let (image, name, lines) = match (self.server, self.mix) {
-            (WebServer::Nginx, None) => {
-                ("servers", "web-server", include_str!("../../../guest/scripts/web-server"))
-            }
-            (WebServer::Nginx, Some(_)) => {
-                ("servers", "web-mix-nginx", include_str!("../../../guest/scripts/web-mix-nginx"))
-            }
-            (WebServer::Apache, _) => {
-                ("apache", "web-apache", include_str!("../../../guest/scripts/web-apache"))
-            }
+    /// The server, and its image.
+    fn server(&self) -> (&'static str, Role) {
+        const SERVING: &str = "web: serving";
+        let (image, server) = match (self.server, self.mix) {
+            (WebServer::Nginx, None) if self.cores > 1 => ("servers", role!("web-servers", SERVING)),
+            (WebServer::Nginx, None) => ("servers", role!("web-server", SERVING)),
+            (WebServer::Nginx, Some(_)) => ("servers", role!("web-mix-nginx", SERVING)),
+            (WebServer::Apache, _) => ("apache", role!("web-apache", SERVING)),
         };
-        let files = match self.mix {
+        match self.mix {
             Some(WebMix::Specweb99) => {
                 let files = include_str!("../../../guest/scripts/web-mix-files");
-                format!("directories={}\n{files}", self.directories())
+                let lines = format!("directories={}\n{files}{}", self.directories(), server.lines);
+                (image, Role { lines, ..server })
             }
-            None => String::new(),
-        };
-        (image, Role::new(name, files + lines, SERVING))
+            None => (image, server),
+        }
     }
 
     /// A request as wrk writes it, which names a port that is not 80; all of several servers have as many digits, and so have a mix's.
@@ -209,20 +203,14 @@ impl Transfers for WebConfig {
 
     /// nginx or Apache in node 0, wrk in node 1; of several cores, one on each.
     fn pair(&self) -> Pair {
-        let client = |name, lines| Role::new(name, lines, "web: waiting");
-        if self.cores > 1 {
-            let server = include_str!("../../../guest/scripts/web-servers");
-            let clients = include_str!("../../../guest/scripts/web-clients");
-            let server = Role::new("web-servers", server, SERVING);
-            let pair = Pair { image: "servers", server, client: client("web-clients", clients) };
-            return shards::on_cores(self.cores, pair);
-        }
-        let (image, server) = self.one_server();
+        const WAITING: &str = "web: waiting";
+        let (image, server) = self.server();
         let client = match self.mix {
-            Some(_) => client("web-mix-client", include_str!("../../../guest/scripts/web-mix-client")),
-            None => client("web-client", include_str!("../../../guest/scripts/web-client")),
+            Some(_) => role!("web-mix-client", WAITING),
+            None if self.cores > 1 => role!("web-clients", WAITING),
+            None => role!("web-client", WAITING),
         };
-        Pair { image, server, client }
+        shards::on_cores(self.cores, Pair { image, server, client })
     }
 }
 
