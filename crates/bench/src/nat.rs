@@ -186,7 +186,7 @@ mod tests {
         };
         of(&[]).unwrap();
         let error = of(&["platform.nics=1"]).unwrap_err();
-        assert!(error.contains("platform.nics: 1 NICs; a gateway has 2; set platform.nics=2"), "{error}");
+        assert!(error.contains("platform.nics: 1, and a gateway has 2 NICs; set platform.nics=2"), "{error}");
         let two = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
         let error = of(&[&two[..], &["netperf.cores=2", "netperf.streams=2"]].concat()).unwrap_err();
         assert!(error.contains("netperf.cores: a gateway has loads of one core"), "{error}");

@@ -314,7 +314,7 @@ impl Shell {
             Input::Status(bytes) => {
                 self.unsent.extend(bytes);
                 let said = self.course.screen.how_far(&self.course.at(&self.guest.machine));
-                self.course.tell(&said.to_string());
+                self.course.tell(&said);
             }
             Input::Bytes(bytes) => self.unsent.extend(bytes),
             Input::End { whole_line } if self.has_terminal => {

@@ -51,14 +51,16 @@ impl<'a> Experiment<'a> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let command = |index: usize| self.point_command(&program, index, screen.moves());
         let (points, mut done, mut to_do) = (&self.plan.points, 0, 0);
-        let before = if of.is_empty() { String::new() } else { format!("{of}: ") };
+        // A figure's part is named before each of its lines; a sweep is alone.
+        let (before, name, at_once) = match of {
+            "" => (String::new(), self.plan.file.name(), format!(", {jobs} at once")),
+            part => (format!("{part}: "), part, String::new()),
+        };
         let named = |index: usize| format!("{of} point {index}").trim_start().to_owned();
         let mut tell = |event| match event {
             Progress::ToDo(count) => {
                 to_do = count;
-                let (all, at_once) =
-                    (points.len(), if of.is_empty() { format!(", {jobs} at once") } else { String::new() });
-                let name = if of.is_empty() { self.plan.file.name() } else { of };
+                let all = points.len();
                 screen.say(&format!("{name}: {all} points, {count} to measure{at_once}"));
                 tally.leave_out(all - count);
             }

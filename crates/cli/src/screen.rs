@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use doorbell_bench::{Control, M5Ops, Progress, Stage};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use crate::out::tell;
+use crate::out::{outln, tell};
 
 /// How often the moving line is drawn.
 const TICK: Duration = Duration::from_millis(100);
@@ -27,6 +27,8 @@ pub struct Screen {
     quiet: bool,
     ticker: Option<Ticker>,
     begun: Mutex<Option<Begun>>,
+    /// What was printed last, if whoever began this process wants to know how far it is.
+    printed: Option<Mutex<String>>,
 }
 
 /// The moving line, and who draws it while nobody tells anything new.
@@ -136,7 +138,12 @@ impl Screen {
     /// A screen; `quiet` shows nothing. The moving line is only for terminals.
     pub fn new(quiet: bool) -> Screen {
         let ticker = (!quiet && std::io::stderr().is_terminal()).then(Ticker::begin);
-        Screen { quiet, ticker, begun: Mutex::new(None) }
+        Screen { quiet, ticker, begun: Mutex::new(None), printed: None }
+    }
+
+    /// The same, which also prints in short how far work is: a line whenever that is something else.
+    pub fn printing(self) -> Screen {
+        Screen { printed: Some(Mutex::default()), ..self }
     }
 
     fn bar(&self) -> Option<&ProgressBar> {
@@ -161,6 +168,13 @@ impl Screen {
     pub fn progress(&self, at: &Progress) {
         if let Some(bar) = self.bar() {
             bar.set_message(self.how_far(at));
+        }
+        if let Some(printed) = &self.printed {
+            let (mut last, now) = (printed.lock().unwrap_or_else(PoisonError::into_inner), at.in_short());
+            if *last != now {
+                outln!("{now}");
+                *last = now;
+            }
         }
     }
 

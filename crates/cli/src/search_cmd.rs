@@ -37,7 +37,7 @@ pub struct SearchArgs {
     benchmark: String,
     /// What is sought: msb (1 % of the frames lost), ndr (none), pdr (0.5 %), or a share such as 0.1%
     ///
-    /// The highest rate at which no more than that is lost: the maximum sustainable bandwidth, the non-drop rate, the partial drop rate.
+    /// The highest rate at which no more than that is lost: the maximum sustainable bandwidth, the no-drop rate, the partial-drop rate.
     #[arg(long, value_name = "GOAL", default_value = "msb")]
     goal: AsWritten<Goal>,
     /// Also bound round trips by a percentile, such as p99=20us

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use doorbell_bench::{Control, Places, Progress};
+use doorbell_bench::Places;
 use doorbell_study::experiment::{State, Store, measure};
 
 use crate::cluster::{self, ClusterArgs};
@@ -134,6 +134,7 @@ fn one(
     places: &Places,
 ) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
+    let screen = if tell_progress { screen.printing() } else { screen };
     let experiment = args.read(places, &screen)?;
     let count = experiment.plan.points.len();
     let wrong = || anyhow!("--index {index}: the experiment has {count} points, 0 to {}", count - 1);
@@ -142,26 +143,7 @@ fn one(
         bail!("point {index} is another one now: {} was changed while the sweep ran", args.file.display());
     }
     let store = Store::open(&experiment.out)?;
-    let mut said = String::new();
-    let mut tell = |at: &Progress| {
-        let now = at.in_short();
-        if tell_progress && now != said {
-            outln!("{now}");
-            said = now;
-        }
-    };
     screen.simulating(None, |control| {
-        let mut both = |at: &Progress| {
-            (control.progress)(at);
-            tell(at);
-        };
-        let control = &mut Control {
-            interrupted: control.interrupted,
-            say: &mut *control.say,
-            progress: &mut both,
-            stage: control.stage,
-            m5: None,
-        };
         Ok(measure(&experiment.plan, (index, identity), &store, places, PAGES, control)?)
     })?;
     screen.clear();

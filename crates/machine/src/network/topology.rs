@@ -107,7 +107,7 @@ impl NetworkConfig {
             if nics as usize != ports {
                 let problem = match nodes.len() {
                     2 => format!("{nics} NICs; each of two nodes has 1"),
-                    _ => format!("{nics} NICs; a gateway has {ports}; set platform.nics={ports}"),
+                    _ => format!("{nics}, and a gateway has {ports} NICs; set platform.nics={ports}"),
                 };
                 return Err(ConfigError::new("platform.nics", problem));
             }
