@@ -19,6 +19,8 @@ pub mod native;
 pub mod net_guest;
 pub mod tshark;
 
+use serde_json::Value;
+
 pub use command::{Ended, Running, doorbell, doorbell_path};
 pub use full_disk::FullDisk;
 pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint, timed_session};
@@ -38,8 +40,14 @@ pub fn left_to_the_long_run() -> bool {
     !long()
 }
 
+/// A number of a summary, by its path ("/transfer/goodput_gbps").
+#[track_caller]
+pub fn number(of: &Value, path: &str) -> f64 {
+    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
+}
+
 /// How many frames a summary's `drops` names by cause; what they waited for (`waited_for`) says another thing of the same frames.
-pub fn dropped(drops: &serde_json::Value) -> u64 {
+pub fn dropped(drops: &Value) -> u64 {
     let causes = drops.as_object().expect("drops by cause");
     let counts = causes.iter().filter(|(cause, _)| *cause != "waited_for");
     counts

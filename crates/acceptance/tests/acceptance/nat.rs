@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch, tshark};
+use doorbell_acceptance::{doorbell, left_to_the_long_run, number, scratch, tshark};
 use serde_json::Value;
 
 const CLIENT: &str = "10.0.0.3";
@@ -16,10 +16,6 @@ fn nat(out: &Path, options: &str) -> Value {
     let common = ["run", "nat", "--pcap", "--json", "-q", "--out", out.to_str().expect("a path in UTF-8")];
     let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
-}
-
-fn number(of: &Value, path: &str) -> f64 {
-    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
 /// Who speaks to whom by TCP in a capture.

@@ -1,7 +1,7 @@
 //! netperf between two nodes: its transactions and streams are what crosses the cable, the driver's interrupts are what they wait for, and a
 //! test that goes on begins at its checkpoint, the same for the same seed. All are left to the long run: they boot images of their own.
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
+use doorbell_acceptance::{doorbell, left_to_the_long_run, number, scratch};
 use serde_json::Value;
 
 /// A run of netperf; its summary.
@@ -11,10 +11,6 @@ fn netperf(options: &str) -> Value {
     let common = ["run", "netperf", "--out", out.to_str().expect("a path in UTF-8"), "--json", "-q"];
     let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
-}
-
-fn number(of: &Value, path: &str) -> f64 {
-    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
 /// Interrupts and transactions of a timed server, whose driver is told this.

@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, left_to_the_long_run, repository, scratch};
+use doorbell_acceptance::{
+    cache_with_own_checkpoints, doorbell, left_to_the_long_run, number, repository, scratch,
+};
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {
@@ -28,10 +30,6 @@ fn run(file: &Path, options: &[&str]) -> (Value, String) {
     let printed = doorbell(&[&common[..], options].concat()).success();
     let fingerprint = fs::read_to_string(out.join("fingerprint.json")).expect("a fingerprint was written");
     (serde_json::from_str(&printed).expect("the summary is JSON and nothing else"), fingerprint)
-}
-
-fn number(of: &Value, path: &str) -> f64 {
-    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch, tshark};
+use doorbell_acceptance::{doorbell, left_to_the_long_run, number, scratch, tshark};
 use serde_json::Value;
 
 /// A run; its summary.
@@ -13,10 +13,6 @@ fn run(options: &str) -> Value {
     let common = ["run", "--out", out.to_str().expect("a path in UTF-8"), "--json", "-q", "--warmup", "2ms"];
     let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
-}
-
-fn number(of: &Value, path: &str) -> f64 {
-    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
 /// Frames each way a transaction; those that are under way may count at one end only.

@@ -2,9 +2,14 @@
 //! the long run, as it boots an image of its own.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
+use doorbell_sim::{Frame, Ps};
+use doorbell_wire::checksum::Sum;
+use doorbell_wire::pcap::WHOLE_FRAMES;
+use doorbell_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddr, PcapFile, TcpRepr};
 use serde_json::Value;
 
 /// A run into a folder; its summary.
@@ -110,38 +115,36 @@ fn suricata_alerts_for_each_frame_that_a_rule_names_and_for_no_other() {
     assert_eq!(figure(&without, "detect.alert"), 0);
 }
 
-/// RFC 1071's sum over 16-bit words.
-fn checksum(bytes: &[u8]) -> [u8; 2] {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    let sum: u32 = bytes.chunks(2).map(word).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    (!(folded + (folded >> 16)) as u16).to_be_bytes()
-}
-
-/// A segment or datagram in an Ethernet frame, in a record of a capture. Of datagrams a checksum of zero means that there is none.
-fn record(at_us: u32, from_client: bool, protocol: u8, [client, server]: [u16; 2], rest: &[u8]) -> Vec<u8> {
-    let (mut addresses, mut ports) = ([[10, 1, 0, 1], [10, 2, 0, 2]], [client, server]);
+/// A segment or datagram in an Ethernet frame. Of datagrams a checksum of zero means that there is none.
+fn frame(from_client: bool, protocol: u8, [client, server]: [u16; 2], rest: &[u8]) -> Frame {
+    let (mut addresses, mut ports) =
+        ([Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 2)], [client, server]);
     if !from_client {
         addresses.reverse();
         ports.reverse();
     }
     let mut transport = [&ports.map(u16::to_be_bytes).concat()[..], rest].concat();
-    let bytes = transport.len() as u16;
-    if protocol == 6 {
-        let pseudo = [&addresses.concat()[..], &[0, 6], &bytes.to_be_bytes(), &transport].concat();
-        transport[16..18].copy_from_slice(&checksum(&pseudo));
+    let ([source, destination], payload_len) = (addresses, transport.len() as u16);
+    if protocol == TcpRepr::PROTOCOL {
+        let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, protocol, payload_len);
+        let sum = sum.plus(&transport).finish();
+        transport[TcpRepr::CHECKSUM_AT..][..2].copy_from_slice(&sum.to_be_bytes());
     }
-    let length = (20 + bytes).to_be_bytes();
-    let mut header =
-        [&[0x45, 0, length[0], length[1], 0, 0, 0x40, 0, 64, protocol, 0, 0][..], &addresses.concat()]
-            .concat();
-    let sum = checksum(&header);
-    header[10..12].copy_from_slice(&sum);
-    let ethernet = [2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 1, 8, 0];
-    let mut frame = [&ethernet[..], &header, &transport].concat();
-    frame.resize(frame.len().max(60), 0);
-    let words = [at_us / 1_000_000, at_us % 1_000_000, frame.len() as u32, frame.len() as u32];
-    [&words.map(u32::to_le_bytes).concat()[..], &frame].concat()
+    let [source_mac, destination_mac] = [1, 2].map(|last| MacAddr([2, 0, 0, 0, 1, last]));
+    let ethernet = EthernetRepr {
+        destination: destination_mac,
+        source: source_mac,
+        tag: None,
+        ethertype: EtherType::IPV4,
+    };
+    let ip = Ipv4Repr { source, destination, protocol, ttl: 64, dscp: 0, payload_len };
+    let at = ethernet.header_len();
+    let mut bytes = vec![0; at + Ipv4Repr::HEADER_BYTES];
+    ethernet.emit(&mut bytes).unwrap();
+    ip.emit(&mut bytes[at..]).unwrap();
+    bytes.extend(transport);
+    bytes.resize(bytes.len().max(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES), 0);
+    Frame::new(bytes)
 }
 
 /// A segment's rest behind its ports: numbers, flags, a window, no checksum, and its payload.
@@ -156,17 +159,16 @@ fn datagram(payload: &[u8]) -> Vec<u8> {
 
 /// 30 connections, in every third of which a shell is asked for, and 40 datagrams, half of them with a command.
 fn write_capture(path: &Path) -> u64 {
-    let mut file: Vec<u8> = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
-    let (mut at, mut packets) = (0, 0);
+    let mut file = PcapFile::create(path, WHOLE_FRAMES).unwrap();
+    let mut at = Ps::ZERO;
     let mut put = |from_client, protocol, ports, rest: &[u8]| {
-        at += 50;
-        packets += 1;
-        file.extend(record(at, from_client, protocol, ports, rest));
+        at += Ps::from_us(50);
+        file.record(at, &frame(from_client, protocol, ports, rest));
     };
-    const FIN: u8 = 0x11;
-    const SYN: u8 = 2;
-    const ACK: u8 = 0x10;
-    const PUSH: u8 = 0x18;
+    const SYN: u8 = TcpRepr::SYN;
+    const ACK: u8 = TcpRepr::ACK;
+    const FIN: u8 = ACK | 0x01;
+    const PUSH: u8 = ACK | 0x08;
     for n in 0..30 {
         let ports = [30_000 + n, 4_000];
         let asked: &[u8] =
@@ -182,16 +184,15 @@ fn write_capture(path: &Path) -> u64 {
             (false, segment(504, end + 1, FIN, b"")),
             (true, segment(end + 1, 505, ACK, b"")),
         ] {
-            put(from_client, 6, ports, &rest);
+            put(from_client, TcpRepr::PROTOCOL, ports, &rest);
         }
     }
     for n in 0..40 {
         let said: &[u8] =
             if n % 2 == 0 { b"start PowerShell, and soon" } else { b"start anything but that one" };
-        put(true, 17, [40_000 + n, 514], &datagram(said));
+        put(true, Ipv4Repr::UDP, [40_000 + n, 514], &datagram(said));
     }
-    fs::write(path, file).unwrap();
-    packets
+    file.finish().unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use doorbell_acceptance::{doorbell, dropped, left_to_the_long_run, places, scratch};
+use doorbell_acceptance::{doorbell, dropped, left_to_the_long_run, number, places, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{
@@ -321,10 +321,6 @@ fn iperf(folder: &Path, options: &[&str]) -> Value {
     let common = ["run", "iperf", "--out", folder.to_str().expect("a path in UTF-8"), "--json", "-q"];
     let printed = doorbell(&[&common[..], options].concat()).success();
     serde_json::from_str(&printed).expect("the summary is JSON and nothing else")
-}
-
-fn number(of: &Value, path: &str) -> f64 {
-    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
 #[test]
