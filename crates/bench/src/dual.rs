@@ -235,6 +235,7 @@ pub fn run_driven(
     let asked = config.loadgen.traffic.rate_asked().to_string();
     let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
     summary.steady = Some(Steady { warmup, settle });
+    summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
     if config.loadgen.traffic.returned != Returned::Sink {
         as_driven(&mut summary, &driven, &interval, frame_size);
     }

@@ -186,10 +186,21 @@ pub(crate) fn summarise(
         cores: cores.unwrap_or_default(),
         interrupts_per_second: ports::interrupts_per_second(&ports, figures.seconds),
         ports,
+        wire_share: wire_share(config, machine),
         steady: window.steady,
         memory_over_time: window.memory,
         ..PointSummary::of_window(figures, frame_size)
     })
+}
+
+/// The share of its cable that the busiest port sent or received; none where nothing was.
+fn wire_share(config: &RunConfig, machine: &Machine) -> Option<f64> {
+    let shares = machine.ports().iter().enumerate().filter_map(|(index, port)| {
+        let own = port.loadgen.measurement()?.summary(machine.now());
+        let carried = own.offered.gbps_l1.max(own.arrived.gbps_l1);
+        Some(carried * 1e9 / config.port(index).link.rate.0 as f64)
+    });
+    shares.reduce(f64::max).filter(|share| *share > 0.0)
 }
 
 /// A window's figures. Where its program counts what it has seen, nothing else was delivered.

@@ -30,6 +30,8 @@ fn point() -> PointSummary {
         delivered_mpps: 0.7,
         arrived_mpps: 1.0,
         arrived_gbps: 0.512,
+        wire_share: None,
+        drive_behind: None,
         latency_ns: None,
         latency_from_actual_ns: None,
         delay_variation_ns: None,

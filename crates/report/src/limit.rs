@@ -2,12 +2,18 @@
 
 use crate::number::{duration_ns, fixed, grouped, percent_label, rate};
 use crate::text::one_line;
-use doorbell_results::{Drops, NetworkFigures, PointSummary, SizeSummary, TransferFigures};
+use doorbell_results::{Drops, NetworkFigures, PointSummary, SizeSummary, TimingFigures, TransferFigures};
 
 /// The wait for the generator's own link is said where it is more than this share of the mean round trip.
 const OWN_SHARE: f64 = 0.05;
 /// Cores that have nothing to do for a smaller share of the time are what limits.
 const IDLE_MIN: f64 = 0.05;
+/// A cable that carries more than this share of its rate takes no more.
+const FULL_WIRE: f64 = 0.98;
+/// Nor does a link of PCI Express, whose acknowledgements are among what it carries,
+const FULL_LINK: f64 = 0.9;
+/// or memory, whose channels lose time to rows, turnarounds and refresh.
+const FULL_MEMORY: f64 = 0.75;
 /// At more loads than this it has been said.
 const NOTES: usize = 3;
 
@@ -20,11 +26,12 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
         return None;
     }
     let worst = offered.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost());
-    let transfer = offered.clone().find_map(|point| point.transfer.as_ref());
+    let transfer = offered.clone().find_map(|point| Some((point, point.transfer.as_ref()?)));
     let Some(worst) = worst else {
-        if let Some(transfer) = transfer {
-            return Some(between_nodes(transfer));
+        if let Some((point, transfer)) = transfer {
+            return Some(between_nodes(transfer, point.wire_share));
         }
+        let offered_most = offered.clone().max_by(|a, b| a.offered_mpps.total_cmp(&b.offered_mpps))?;
         let filled = offered.filter(|point| point.unsustained().is_some()).map(|point| point.offered_mpps);
         let filled = filled.fold(f64::INFINITY, f64::min);
         return Some(match filled.is_finite() {
@@ -32,13 +39,15 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
                 "Limit: not known yet; FIFOs and rings filled at {} Mpps, and nothing was lost.",
                 rate(filled)
             ),
-            false => format!("Limit: none seen; no frame was lost at up to {} Mpps.", rate(highest)),
+            false => of_sender(offered_most).unwrap_or_else(|| {
+                format!("Limit: none seen; no frame was lost at up to {} Mpps.", rate(highest))
+            }),
         });
     };
-    let (who, frames) = culprit(&worst.drops)?;
+    let (who, frames) = culprit(&worst.drops, worst.timing.as_ref())?;
     // Between members of a network what no machine lost was lost on the way, where queues are.
     let queue = worst.network.as_ref().filter(|_| who == LINK).and_then(fullest_queue);
-    let who = queue.unwrap_or_else(|| who.to_owned());
+    let who = queue.unwrap_or(who);
     let share = percent_label(frames as f64 / worst.lost().max(1) as f64);
     let busy = match who.as_str() {
         CORE => worst.timing.as_ref().and_then(|timing| timing.get("packet cost", "saturation")),
@@ -48,7 +57,25 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
     Some(format!("Limit: {who}, by {share} of the frames lost at {} Mpps{busy}.", rate(worst.offered_mpps)))
 }
 
+/// Where nothing was lost: what kept more from being offered.
+fn of_sender(point: &PointSummary) -> Option<String> {
+    if let Some(behind) = point.drive_behind {
+        return Some(format!(
+            "Limit: the drive node, which could not send {} frames that were due at {}; of what it sent none was lost.",
+            grouped(behind),
+            one_line(&point.rate)
+        ));
+    }
+    let share = point.wire_share.filter(|share| *share >= FULL_WIRE)?;
+    Some(format!(
+        "Limit: the wire, {} of whose rate was in use at {} Mpps; no frame was lost.",
+        percent_label(share.min(1.0)),
+        rate(point.offered_mpps)
+    ))
+}
+
 const CORE: &str = "the core, for which full FIFOs waited";
+const DATA: &str = "the NIC's DMA and its way to memory";
 const LINK: &str = "the link's configured faults";
 
 /// The output of a switch that dropped most.
@@ -65,7 +92,7 @@ fn fullest_queue(network: &NetworkFigures) -> Option<String> {
 }
 
 /// Who limits what moves between two nodes and loses nothing: a closed loop waits, and says so by whose cores have nothing to do.
-fn between_nodes(transfer: &TransferFigures) -> String {
+fn between_nodes(transfer: &TransferFigures, wire: Option<f64>) -> String {
     let share = |idle: f64| percent_label(idle.max(0.0));
     let (who, idle) = transfer.busiest_drive();
     let (test, drive) = (share(transfer.test_idle), share(idle));
@@ -79,26 +106,56 @@ fn between_nodes(transfer: &TransferFigures) -> String {
         (true, true) => format!(
             "Limit: the cores of the test node and of the {who}, idle for {test} and {drive} of the time."
         ),
-        (false, false) => format!(
-            "Limit: not all cores of a node (idle for {test} of the time in the test node, {drive} in the {who}): one of several, \
-             the cable, or how much is under way at once (connections, TCP's window)."
-        ),
+        (false, false) => {
+            let wire = wire.map(|share| (share, percent_label(share.min(1.0))));
+            match wire {
+                Some((share, in_use)) if share >= FULL_WIRE => {
+                    format!("Limit: the cable, {in_use} of whose rate was in use.")
+                }
+                _ => format!(
+                    "Limit: how much is under way at once ({}), or one core of several: all cores of a node are not (idle for {test} \
+                     of the time in the test node, {drive} in the {who}){}.",
+                    under_way(transfer),
+                    wire.map_or(String::new(), |(_, in_use)| format!(
+                        ", nor is the cable, {in_use} of whose rate was in use"
+                    ))
+                ),
+            }
+        }
+    }
+}
+
+/// What keeps a closed loop from having more under way.
+fn under_way(transfer: &TransferFigures) -> String {
+    let connections = match transfer.connections {
+        1 => "one connection".to_owned(),
+        several => format!("{} connections", grouped(u64::from(several))),
+    };
+    match transfer.goodput_gbps {
+        Some(_) => format!("TCP's window, of {connections}"),
+        None => format!("requests of {connections}"),
     }
 }
 
 /// Who limits, of a search: concluded from the lowest rate that missed the goal.
 pub(crate) fn of_search(size: &SizeSummary) -> Option<String> {
+    if size.ended == "at_highest" {
+        let wire = size.at_low.as_ref().and_then(|point| point.wire_share);
+        let wire = wire.filter(|share| *share >= FULL_WIRE)?;
+        return Some(format!("the wire, {} of whose rate met the goal", percent_label(wire.min(1.0))));
+    }
     let missed = size.trials.iter().filter(|trial| trial.verdict == "above");
     let nearest = missed.min_by(|a, b| a.rate_mpps.total_cmp(&b.rate_mpps))?;
     let drops = nearest.drops.as_ref()?;
-    let (who, frames) = culprit(drops)?;
+    // A trial knows no more of what the link and memory carried.
+    let (who, frames) = culprit(drops, None)?;
     let lost = [drops.dma, drops.core, drops.tx, drops.nic_other, drops.link, drops.guest];
     let share = percent_label(frames as f64 / lost.iter().sum::<u64>().max(1) as f64);
     Some(format!("{who}, by {share} of the frames lost at {} Mpps", rate(nearest.rate_mpps)))
 }
 
 /// What most lost frames were lost to.
-fn culprit(drops: &Drops) -> Option<(&'static str, u64)> {
+fn culprit(drops: &Drops, timing: Option<&TimingFigures>) -> Option<(String, u64)> {
     let waited = &drops.waited_for;
     // Older files have the paper's rule only.
     let timed = waited.total() > 0;
@@ -107,13 +164,31 @@ fn culprit(drops: &Drops) -> Option<(&'static str, u64)> {
         (CORE, either(waited.core, drops.core)),
         ("transmission, whose ring was full", either(waited.tx, drops.tx)),
         ("PCI Express, over which the NIC fetched descriptors", waited.fetch),
-        ("the NIC's DMA and its way to memory", either(waited.data, drops.dma)),
+        (DATA, either(waited.data, drops.dma)),
         ("the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_other),
         (LINK, drops.link),
         ("software in the guest, which did not send back what it was given", drops.guest),
     ];
     // Of equals the first, which is nearer to the core.
-    all.into_iter().rev().max_by_key(|(_, frames)| *frames).filter(|(_, frames)| *frames > 0)
+    let (who, frames) = all.into_iter().rev().max_by_key(|(_, frames)| *frames).filter(|(_, frames)| *frames > 0)?;
+    let who = timing.filter(|_| who == DATA).and_then(way_to_memory).unwrap_or_else(|| who.to_owned());
+    Some((who, frames))
+}
+
+/// Which part of the NIC's way to memory was full. Where none was, the NIC's DMA engine has no more under way, or moves no more.
+fn way_to_memory(timing: &TimingFigures) -> Option<String> {
+    let link = |way: &str| timing.get("PCI Express", &format!("{way}_share"));
+    let (link, memory) = (link("up")?.max(link("down")?), timing.get("DRAM", "share")?);
+    let carried = |share: f64| percent_label(share.min(1.0));
+    Some(match (link >= FULL_LINK, memory >= FULL_MEMORY) {
+        (true, _) => format!("PCI Express, {} of whose rate was in use", carried(link)),
+        (_, true) => format!("memory, {} of whose channels' rate was in use", carried(memory)),
+        _ => format!(
+            "the NIC's DMA engine, since of PCI Express {} and of memory {} of the rate was in use",
+            carried(link),
+            carried(memory)
+        ),
+    })
 }
 
 /// Where frames waited for the generator's own link, which is no part of the machine: what round trips were without that.
@@ -174,7 +249,7 @@ pub(crate) fn capture_notes(points: &[&PointSummary]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::sample;
-    use doorbell_results::{ReplayStats, WaitedFor};
+    use doorbell_results::{ReplayStats, SearchCost, TimingFigure, TimingGroup, WaitedFor};
 
     fn losing(drops: Drops) -> PointSummary {
         let lost = 100;
@@ -219,7 +294,12 @@ mod tests {
         assert!(
             line_of(0.5, 0.0).starts_with("Limit: the drive node's cores, idle for 0\u{a0}% of the time")
         );
-        assert!(line_of(0.2, 0.9).starts_with("Limit: not all cores of a node"));
+        let said = line_of(0.2, 0.9);
+        assert!(said.starts_with("Limit: how much is under way at once (requests of 0 connections), or one"), "{said}");
+        point.wire_share = Some(0.3);
+        assert!(line(&[&point]).unwrap().contains("nor is the cable, 30.0\u{a0}% of whose rate"));
+        point.wire_share = Some(0.999);
+        assert_eq!(line(&[&point]).unwrap(), "Limit: the cable, 99.9\u{a0}% of whose rate was in use.");
     }
 
     #[test]
@@ -254,6 +334,61 @@ mod tests {
         );
         assert_eq!(line(&points[..3]).unwrap(), "Limit: none seen; no frame was lost at up to 8.000 Mpps.");
         assert_eq!(line(&[&PointSummary::default()]), None);
+    }
+
+    #[test]
+    fn of_the_way_to_memory_what_is_full_is_the_limit() {
+        let of = |up_share, memory| {
+            let figure = |(name, value): &(&str, f64)| TimingFigure {
+                name: (*name).to_owned(),
+                meaning: String::new(),
+                value: Some(*value),
+            };
+            let group = |name: &str, values: &[(&str, f64)]| TimingGroup {
+                name: name.to_owned(),
+                figures: values.iter().map(figure).collect(),
+            };
+            let link = group("PCI Express", &[("up_share", up_share), ("down_share", 0.2)]);
+            let timing = TimingFigures(vec![link, group("DRAM", &[("share", memory)])]);
+            let waited_for = WaitedFor { data: 100, ..WaitedFor::default() };
+            let drops = Drops { dma: 100, waited_for, ..Drops::default() };
+            line(&[&PointSummary { timing: Some(timing), ..losing(drops) }]).unwrap()
+        };
+        assert!(of(0.97, 0.8).starts_with("Limit: PCI Express, 97.0\u{a0}% of whose rate was in use, by 100"));
+        assert!(of(0.5, 0.8).starts_with("Limit: memory, 80.0\u{a0}% of whose channels' rate was in use, by"));
+        assert!(of(0.1, 0.3).starts_with("Limit: the NIC's DMA engine, since of PCI Express 20.0\u{a0}% and of"));
+    }
+
+    #[test]
+    fn where_nothing_is_lost_a_full_wire_or_a_slow_drive_node_is_the_limit() {
+        let mut point = losing(Drops::default());
+        point.frames_delivered = point.frames_offered;
+        point.wire_share = Some(0.97);
+        assert!(line(&[&point]).unwrap().starts_with("Limit: none seen; no frame was lost at up to 10.000 Mpps"));
+        point.wire_share = Some(1.0001);
+        assert_eq!(
+            line(&[&point]).unwrap(),
+            "Limit: the wire, 100\u{a0}% of whose rate was in use at 10.000 Mpps; no frame was lost."
+        );
+        let ended = |ended: &str| SizeSummary {
+            frame_size: 64,
+            low_mpps: Some(10.0),
+            high_mpps: None,
+            low_gbps: None,
+            high_gbps: None,
+            ended: ended.into(),
+            inversions_mpps: Vec::new(),
+            trials: Vec::new(),
+            cost: SearchCost::default(),
+            at_low: Some(point.clone()),
+        };
+        assert_eq!(of_search(&ended("at_highest")).unwrap(), "the wire, 100\u{a0}% of whose rate met the goal");
+        assert_eq!(of_search(&ended("precise")), None);
+        (point.drive_behind, point.rate) = (Some(1_234), "20Mpps".into());
+        assert_eq!(
+            line(&[&point]).unwrap(),
+            "Limit: the drive node, which could not send 1,234 frames that were due at 20Mpps; of what it sent none was lost."
+        );
     }
 
     #[test]

@@ -129,6 +129,13 @@ pub struct PointSummary {
     /// The same in 10⁹ bits a second at layer 2, with FCS.
     #[serde(default = "unknown")]
     pub arrived_gbps: f64,
+    /// The share of what its cable can carry, preambles and gaps included, that the port with most traffic sent or received, whichever
+    /// is more. `null` of networks, and in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_share: Option<f64>,
+    /// Frames that were due in the measurement and that a drive node could not send: then it is the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_behind: Option<u64>,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
     pub latency_ns: Option<LatencySummary>,
     /// Round trips from the time the first bit left: without the wait for the generator's link.

@@ -211,6 +211,8 @@ mod tests {
             delivered_mpps: 0.9,
             arrived_mpps: 0.9,
             arrived_gbps: 0.46,
+            wire_share: Some(0.67),
+            drive_behind: Some(3),
             latency_ns: Some(latency(1000.0)),
             latency_from_actual_ns: Some(latency(999.0)),
             delay_variation_ns: Some(latency(3.0)),

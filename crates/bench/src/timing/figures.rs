@@ -267,6 +267,12 @@ fn dram(w: &View) -> Filling {
         over(bytes * 1e-6, seconds),
         "million bytes a second read from and written to all channels",
     );
+    let peak = w.config.memory.dram.bytes_per_second() as f64;
+    g.put(
+        "share",
+        over(bytes, seconds * peak),
+        "share of what all channels' pins can carry that was read from and written to them",
+    );
     for channel in 0..w.config.memory.dram.channels {
         let n = |counter: &str| w.n(&format!("dram.channel{channel}.{counter}"));
         g.put(
@@ -306,6 +312,8 @@ fn pcie(w: &View) -> Filling {
     // Where no NIC is attached by PCI Express there is no link to say anything of.
     let has_link = w.has("link.up_packets");
     let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
+    let by_link = w.config.ports().filter(|port| port.attach.chain().is_none());
+    let rates: f64 = by_link.map(|port| port.pcie.encoded_rate().0 as f64 * 1e-9).sum();
     for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
         let n = |what: &str| link(&format!("{way}_{what}"));
         g.put(
@@ -323,6 +331,11 @@ fn pcie(w: &View) -> Filling {
             format!("{way}_gbps"),
             bits.and_then(|bits| over(bits, w.seconds())),
             format!("Gbps on the link {meaning}, acknowledgements and flow control included"),
+        );
+        g.put(
+            format!("{way}_share"),
+            bits.and_then(|bits| over(bits, w.seconds() * rates)),
+            format!("share of what the NICs' links can carry {meaning} that is on them"),
         );
     }
     g.put(
