@@ -43,7 +43,7 @@ const CALLED: [(&str, &str, f64); 20] = [
     ("timing.packet cost.saturation", "Saturation of the core, %", 100.0),
     ("timing.packet cost.busy_cycles", "Cycles a packet, no empty polls", 1.0),
     ("timing.uncore events.ItoM_hit_percent", "The NIC's writes that hit, %", 1.0),
-    ("instructions_per_frame", "Instructions a frame", 1.0),
+    ("instructions_per_frame", "Instructions a packet", 1.0),
     ("ipc", "Instructions a cycle", 1.0),
     ("rate", "Rate", 1.0),
 ];

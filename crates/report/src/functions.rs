@@ -61,7 +61,7 @@ fn function_lines(profiled: &Profiled, out: &mut String) {
     let _ = writeln!(
         out,
         "  {:<NAME_WIDTH$} {:<18}{:>8}{:>10}{:>6}{:>8}{:>8}",
-        "function", "of", "share", "cyc/fr", "IPC", "L1D", "LLC"
+        "function", "of", "share", "cyc/pkt", "IPC", "L1D", "LLC"
     );
     for row in profiled.functions.iter().take(LINES) {
         let _ = writeln!(
@@ -101,7 +101,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             "in",
             "share, %",
             "cycles",
-            "cycles a frame",
+            "cycles a packet",
             "instructions",
             "IPC",
             "L1I misses",
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn the_terminal_shows_the_most_expensive_dozen_within_its_width() {
         let text = summary_text(&profiled().points[0]);
-        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("cyc/fr")).collect();
+        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("cyc/pkt")).collect();
         assert!(lines[1].contains("function_1_xxxx") && lines[1].contains("50.0 %"), "{text}");
         assert!(lines.iter().filter(|line| line.contains("function_")).count() == 12, "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
-        assert!(!summary_text(&sample::loads().points[0]).contains("cyc/fr"));
+        assert!(!summary_text(&sample::loads().points[0]).contains("cyc/pkt"));
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
             (None, None) => latency_card(Some(point), None),
         },
         Card {
-            name: "Work a frame",
+            name: "Work a packet",
             value: known(point.instructions_per_frame).map_or(NONE.to_owned(), short),
             unit: "instructions",
             note: work_note(point),

@@ -22,7 +22,7 @@ pub(crate) fn lines(kinds: &KindFigures, frames: u64, out: &mut String) {
     let _ = writeln!(
         out,
         "  {:<NAME_WIDTH$}{:>9}{:>10}{:>6}{:>8}{:>14}",
-        "kind", "share", "cyc/fr", "IPC", "LLC", "LLC miss/KB"
+        "kind", "share", "cyc/pkt", "IPC", "LLC", "LLC miss/KB"
     );
     for cost in &kinds.kinds {
         let _ = writeln!(
@@ -75,7 +75,7 @@ pub(crate) fn html(whose: &str, kinds: &KindFigures, frames: u64, out: &mut Stri
         "Kind",
         "share, %",
         "cycles",
-        "cycles a frame",
+        "cycles a packet",
         "instructions",
         "IPC",
         "LLC misses",

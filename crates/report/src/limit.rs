@@ -170,7 +170,8 @@ fn culprit(drops: &Drops, timing: Option<&TimingFigures>) -> Option<(String, u64
         ("software in the guest, which did not send back what it was given", drops.guest),
     ];
     // Of equals the first, which is nearer to the core.
-    let (who, frames) = all.into_iter().rev().max_by_key(|(_, frames)| *frames).filter(|(_, frames)| *frames > 0)?;
+    let (who, frames) =
+        all.into_iter().rev().max_by_key(|(_, frames)| *frames).filter(|(_, frames)| *frames > 0)?;
     let who = timing.filter(|_| who == DATA).and_then(way_to_memory).unwrap_or_else(|| who.to_owned());
     Some((who, frames))
 }
@@ -295,7 +296,10 @@ mod tests {
             line_of(0.5, 0.0).starts_with("Limit: the drive node's cores, idle for 0\u{a0}% of the time")
         );
         let said = line_of(0.2, 0.9);
-        assert!(said.starts_with("Limit: how much is under way at once (requests of 0 connections), or one"), "{said}");
+        assert!(
+            said.starts_with("Limit: how much is under way at once (requests of 0 connections), or one"),
+            "{said}"
+        );
         point.wire_share = Some(0.3);
         assert!(line(&[&point]).unwrap().contains("nor is the cable, 30.0\u{a0}% of whose rate"));
         point.wire_share = Some(0.999);
@@ -354,9 +358,15 @@ mod tests {
             let drops = Drops { dma: 100, waited_for, ..Drops::default() };
             line(&[&PointSummary { timing: Some(timing), ..losing(drops) }]).unwrap()
         };
-        assert!(of(0.97, 0.8).starts_with("Limit: PCI Express, 97.0\u{a0}% of whose rate was in use, by 100"));
-        assert!(of(0.5, 0.8).starts_with("Limit: memory, 80.0\u{a0}% of whose channels' rate was in use, by"));
-        assert!(of(0.1, 0.3).starts_with("Limit: the NIC's DMA engine, since of PCI Express 20.0\u{a0}% and of"));
+        assert!(
+            of(0.97, 0.8).starts_with("Limit: PCI Express, 97.0\u{a0}% of whose rate was in use, by 100")
+        );
+        assert!(
+            of(0.5, 0.8).starts_with("Limit: memory, 80.0\u{a0}% of whose channels' rate was in use, by")
+        );
+        assert!(
+            of(0.1, 0.3).starts_with("Limit: the NIC's DMA engine, since of PCI Express 20.0\u{a0}% and of")
+        );
     }
 
     #[test]
@@ -364,7 +374,9 @@ mod tests {
         let mut point = losing(Drops::default());
         point.frames_delivered = point.frames_offered;
         point.wire_share = Some(0.97);
-        assert!(line(&[&point]).unwrap().starts_with("Limit: none seen; no frame was lost at up to 10.000 Mpps"));
+        assert!(
+            line(&[&point]).unwrap().starts_with("Limit: none seen; no frame was lost at up to 10.000 Mpps")
+        );
         point.wire_share = Some(1.0001);
         assert_eq!(
             line(&[&point]).unwrap(),
@@ -382,7 +394,10 @@ mod tests {
             cost: SearchCost::default(),
             at_low: Some(point.clone()),
         };
-        assert_eq!(of_search(&ended("at_highest")).unwrap(), "the wire, 100\u{a0}% of whose rate met the goal");
+        assert_eq!(
+            of_search(&ended("at_highest")).unwrap(),
+            "the wire, 100\u{a0}% of whose rate met the goal"
+        );
         assert_eq!(of_search(&ended("precise")), None);
         (point.drive_behind, point.rate) = (Some(1_234), "20Mpps".into());
         assert_eq!(

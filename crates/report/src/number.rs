@@ -98,6 +98,23 @@ pub(crate) fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// A tick of an axis: small values keep their digits, large ones have few, so that they stand beside it.
+pub(crate) fn axis_label(value: f64) -> String {
+    match value.abs() {
+        0.0 => trimmed(value),
+        // A tick has few digits; what follows them is how a sum of steps was rounded.
+        small if small < 1e-4 => {
+            let text = format!("{value:.3e}");
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'))
+        }
+        small if small < 0.1 => format!("{value:.6}").trim_end_matches('0').to_owned(),
+        large if large >= 1e7 => format!("{} M", trimmed(value / 1e6)),
+        large if large >= 1e4 => format!("{} k", trimmed(value / 1e3)),
+        _ => trimmed(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +160,15 @@ mod tests {
         assert_eq!(percent_label(0.0), "0\u{a0}%");
         assert_eq!(percent_label(0.3675), "36.8\u{a0}%");
         assert_eq!(percent_label(1.0), "100\u{a0}%");
+    }
+
+    #[test]
+    fn ticks_of_small_values_are_told_apart() {
+        let step = 0.0002;
+        let ticks: Vec<String> = (0..5).map(|n| axis_label(f64::from(n) * step)).collect();
+        assert_eq!(ticks, ["0", "0.0002", "0.0004", "0.0006", "0.0008"]);
+        assert_eq!(axis_label(3.0 * 2e-7), "6e-7");
+        assert_eq!([axis_label(0.035), axis_label(0.5), axis_label(2e4)], ["0.035", "0.5", "20 k"]);
     }
 
     #[test]

@@ -26,12 +26,12 @@ pub(crate) fn most_delivered<'a>(points: &[&'a PointSummary]) -> Option<&'a Poin
     })
 }
 
-/// Instructions a frame without those of polls that found nothing.
+/// Instructions a packet without those of polls that found nothing.
 pub(crate) fn without_empty_polls(point: &PointSummary) -> Option<f64> {
     point.timing.as_ref()?.get("packet cost", "busy_instructions")
 }
 
-/// Whether that says more than all instructions a frame: some polls found nothing.
+/// Whether that says more than all instructions a packet: some polls found nothing.
 pub(crate) fn polls_in_vain(point: &PointSummary) -> bool {
     const SHARE: f64 = 0.001;
     let all = known(point.instructions_per_frame);

@@ -409,7 +409,7 @@ pub fn summary_text(point: &PointSummary) -> String {
     functions::lines(point, &mut out);
     let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
     let (ipc, per_frame) = (optional(known(point.ipc)), optional(known(point.instructions_per_frame)));
-    let _ = writeln!(out, "  cores       {ipc} instructions a cycle, {per_frame} a delivered frame");
+    let _ = writeln!(out, "  cores       {ipc} instructions a cycle, {per_frame} a delivered packet");
     let (host, mips) = (duration_s(point.host_seconds), optional(known(point.host_mips)));
     let _ = writeln!(out, "  host        {host}, {mips} million guest instructions a second");
     let _ = writeln!(out, "  state hash  {}", one_line(&point.state_hash));

@@ -78,7 +78,7 @@ fn a_point_in_a_few_lines() {
       Limit: the core, for which full FIFOs waited, by 96.6 % of the frames lost at 14.880 Mpps.
       latency     p50 180 µs   p90 186 µs   p99 192 µs   p99.9 196 µs   max 204 µs
                   min 1.87 µs   mean 186 µs   standard deviation 4.56 µs
-      cores       1.31 instructions a cycle, 419 a delivered frame
+      cores       1.31 instructions a cycle, 419 a delivered packet
       host        3.52 s, 11.2 million guest instructions a second
       state hash  8d116ece1738f7d9
     ");
@@ -96,7 +96,7 @@ fn a_silent_point_in_a_few_lines() {
         guest        5.120 %                               512 frames
       Limit: the core, for which full FIFOs waited, by 94.9 % of the frames lost at 1.000 Mpps.
       latency     no frame came back
-      cores       1.31 instructions a cycle, – a delivered frame
+      cores       1.31 instructions a cycle, – a delivered packet
       host        610 ms, 64.4 million guest instructions a second
       state hash  6513270e269e0d37
     ");

@@ -20,7 +20,7 @@ pub(super) fn taken(w: &View) -> Option<Filling> {
     for (kind, meaning) in kinds {
         let count = w.n(&format!("sharing.{kind}"));
         g.put(format!("{kind}_pki"), over(count, kilo), format!("{meaning}, a thousand instructions"));
-        g.put(format!("{kind}_per_packet"), over(count, frames), "the same a delivered frame");
+        g.put(format!("{kind}_per_packet"), over(count, frames), "the same a delivered packet");
     }
     for (class, what) in CLASSES {
         let count = w.n(&format!("sharing.hitm_{class}"));
@@ -47,7 +47,7 @@ pub(super) fn directory(w: &View) -> Option<Filling> {
     ] {
         let count = w.n(&format!("directory.{counter}"));
         g.put(format!("{name}_pki"), over(count, kilo), format!("{meaning}, a thousand instructions"));
-        g.put(format!("{name}_per_packet"), over(count, frames), "the same a delivered frame");
+        g.put(format!("{name}_per_packet"), over(count, frames), "the same a delivered packet");
     }
     Some(g)
 }

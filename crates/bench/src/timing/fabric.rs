@@ -19,7 +19,7 @@ pub(super) fn fabric(w: &View) -> Option<Filling> {
     g.put(
         "request_hops_per_packet",
         per_packet("request_hops"),
-        "links that requests and snoops took, a delivered frame",
+        "links that requests and snoops took, a delivered packet",
     );
     g.put(
         "line_hops_per_packet",

@@ -162,7 +162,7 @@ fn cache(w: &View, name: &str, key: &str) -> Filling {
         misses = w.sum(&["hart.crd_misses", "hart.drd_misses", "hart.rfo_misses"]);
     }
     g.put("mpki", over(misses, kilo), "misses of cores a thousand instructions");
-    g.put("misses_per_packet", over(misses, frames), "misses of cores a delivered frame");
+    g.put("misses_per_packet", over(misses, frames), "misses of cores a delivered packet");
     for (class, what) in CLASSES {
         let of = over(n(&format!("misses_{class}")), frames);
         g.put(format!("{class}_misses_per_packet"), of, format!("of these, misses of {what}"));
@@ -173,7 +173,7 @@ fn cache(w: &View, name: &str, key: &str) -> Filling {
     g.put(
         "write_backs_per_packet",
         over(n("write_backs"), frames),
-        "dirty lines sent a level further, a delivered frame",
+        "dirty lines sent a level further, a delivered packet",
     );
     let software = n("software_prefetches");
     let fetched =
@@ -184,7 +184,7 @@ fn cache(w: &View, name: &str, key: &str) -> Filling {
     }
     if software > 0.0 {
         let (each, lost) = (over(software, frames), over(n("software_prefetches_dropped"), software));
-        g.put("software_prefetches_per_packet", each, "prefetch instructions a delivered frame");
+        g.put("software_prefetches_per_packet", each, "prefetch instructions a delivered packet");
         g.put("software_prefetches_dropped", lost, "share of these given up for want of a miss register");
     }
     g
@@ -296,12 +296,12 @@ fn dram(w: &View) -> Filling {
     g.put(
         "bytes_read_per_packet",
         over(w.n("dram.bytes_read"), frames),
-        "bytes read from DRAM a delivered frame",
+        "bytes read from DRAM a delivered packet",
     );
     g.put(
         "bytes_written_per_packet",
         over(w.n("dram.bytes_written"), frames),
-        "bytes written to DRAM a delivered frame",
+        "bytes written to DRAM a delivered packet",
     );
     g
 }
@@ -319,12 +319,12 @@ fn pcie(w: &View) -> Filling {
         g.put(
             format!("{way}_tlps_per_packet"),
             n("packets").and_then(|packets| over(packets, frames)),
-            format!("transaction-layer packets {meaning} a delivered frame"),
+            format!("transaction-layer packets {meaning} a delivered packet"),
         );
         g.put(
             format!("{way}_bytes_per_packet"),
             n("bytes").and_then(|bytes| over(bytes, frames)),
-            format!("their bytes, headers and framing included, {meaning} a delivered frame"),
+            format!("their bytes, headers and framing included, {meaning} a delivered packet"),
         );
         let bits = n("bytes").zip(n("dllp_bytes")).map(|(packets, beside)| (packets + beside) * 8e-9);
         g.put(
@@ -341,7 +341,7 @@ fn pcie(w: &View) -> Filling {
     g.put(
         "payload_bytes_per_packet",
         over(w.n("pcie.payload_bytes"), frames),
-        "bytes of data and descriptors moved by DMA, both ways, a delivered frame",
+        "bytes of data and descriptors moved by DMA, both ways, a delivered packet",
     );
     g.put(
         "read_round_trip_ns",
@@ -375,7 +375,7 @@ fn uncore(w: &View) -> Filling {
             g.put(
                 format!("{name}_{suffix}"),
                 value,
-                format!("{what} that the LLC {found}, a delivered frame"),
+                format!("{what} that the LLC {found}, a delivered packet"),
             );
         }
     }
@@ -385,8 +385,8 @@ fn uncore(w: &View) -> Filling {
         over(100.0 * hits, hits + misses),
         "of a hundred whole lines that devices wrote, those that the LLC had",
     );
-    g.put("PRd", over(w.n("device.prd"), frames), "reads of device registers by cores, a delivered frame");
-    g.put("WiL", over(w.n("device.wil"), frames), "writes of device registers by cores, a delivered frame");
+    g.put("PRd", over(w.n("device.prd"), frames), "reads of device registers by cores, a delivered packet");
+    g.put("WiL", over(w.n("device.wil"), frames), "writes of device registers by cores, a delivered packet");
     g
 }
 
@@ -397,7 +397,7 @@ fn dca(w: &View) -> Filling {
     g.put(
         "updates_per_packet",
         over(n("updates"), frames),
-        "written lines updated where they stood in the LLC, a delivered frame",
+        "written lines updated where they stood in the LLC, a delivered packet",
     );
     g.put(
         "allocations_per_packet",

@@ -15,11 +15,15 @@ pub(super) fn per_packet(w: &View) -> Filling {
     let awake = w.cycles() - w.n("core.cpi_idle");
     let (busy_instructions, busy_cycles) =
         (instructions - w.n("polls.empty_instructions"), awake - w.n("polls.empty_cycles"));
-    g.put("instructions", over(instructions, frames), "instructions a delivered frame, empty polls included");
+    g.put(
+        "instructions",
+        over(instructions, frames),
+        "instructions a delivered packet, empty polls included",
+    );
     g.put(
         "cycles",
         over(awake, frames),
-        "core cycles a delivered frame, empty polls included, sleep (WFI) not",
+        "core cycles a delivered packet, empty polls included, sleep (WFI) not",
     );
     g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
     if w.config.is_played() {
@@ -29,12 +33,12 @@ pub(super) fn per_packet(w: &View) -> Filling {
     g.put(
         "busy_instructions",
         over(busy_instructions, frames),
-        "instructions a delivered frame without empty polls",
+        "instructions a delivered packet without empty polls",
     );
     g.put(
         "busy_cycles",
         over(busy_cycles, frames),
-        "core cycles a delivered frame without empty polls and sleep",
+        "core cycles a delivered packet without empty polls and sleep",
     );
     g.put(
         "busy_ipc",
@@ -44,7 +48,7 @@ pub(super) fn per_packet(w: &View) -> Filling {
     g.put(
         "empty_polls",
         over(w.n("polls.empty_polls"), frames),
-        "polls of a receive ring that found nothing, a delivered frame",
+        "polls of a receive ring that found nothing, a delivered packet",
     );
     g.put(
         "busy_share",

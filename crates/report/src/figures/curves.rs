@@ -2,7 +2,7 @@
 
 use super::latency::tick as time_label;
 use super::{Data, Figure, Ids};
-use crate::number::trimmed;
+use crate::number::{axis_label as label, trimmed};
 use crate::scale::Scale;
 use crate::svg::Plot;
 
@@ -111,15 +111,4 @@ fn class(index: usize, curve: &Curve) -> String {
     let again = if index < CLASSES.len() { "" } else { " again" };
     let published = if curve.published { " published" } else { "" };
     format!("{own}{again}{published}")
-}
-
-/// Small values keep their digits, large ones have few, so that they stand beside the axis.
-fn label(value: f64) -> String {
-    match value.abs() {
-        0.0 => trimmed(value),
-        small if small < 0.001 => format!("{value:e}"),
-        large if large >= 1e7 => format!("{} M", trimmed(value / 1e6)),
-        large if large >= 1e4 => format!("{} k", trimmed(value / 1e3)),
-        _ => trimmed(value),
-    }
 }

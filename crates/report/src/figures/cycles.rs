@@ -34,9 +34,11 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     };
     let caption = match stacks.is_empty() {
         true => "This run was not timed, or nothing came back.".to_owned(),
-        false => "Core cycles a delivered frame by what they went into; empty polls are among them, sleep is not. At \
-                  low load a polling core fills its time with polls that find nothing."
-            .to_owned(),
+        false => format!(
+            "Core cycles a delivered packet by what they went into; empty polls are among them, sleep is not. At low load a \
+             polling core fills its time with polls that find nothing.{}",
+            stacked::note(&stacks)
+        ),
     };
     Figure {
         title: "Where the cycles went".into(),

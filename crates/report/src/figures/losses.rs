@@ -2,7 +2,7 @@
 
 use super::{Data, Figure, Ids};
 use crate::causes::{self, Cause};
-use crate::number::{grouped, percent_label, trimmed};
+use crate::number::{axis_label, grouped, percent_label, trimmed};
 use crate::scale::Scale;
 use crate::svg::{Anchor, Plot};
 use doorbell_results::PointSummary;
@@ -40,7 +40,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], causes: &[&Cause]) -> String {
     // A little more than the highest bar, for its label.
     let y = Scale::linear(largest * 100.0 * 1.04, 5);
     let mut plot = Plot::new(Scale::linear(1.0, 1), y, 44.0, 6.0);
-    plot.y_axis("Lost, % of the offered frames", trimmed);
+    plot.y_axis("Lost, % of the offered frames", axis_label);
     let band = plot.inner_width() / points.len() as f64;
     let start = plot.x(0.0);
     let middle = |index: usize| start + band * (index as f64 + 0.5);

@@ -1,7 +1,7 @@
 //! Main memory over the time of a measurement: what all channels read and wrote, and how long reads took.
 
 use super::{Data, Figure, Ids};
-use crate::number::{NONE, duration_ns, fixed, trimmed};
+use crate::number::{NONE, axis_label, duration_ns, fixed, trimmed};
 use crate::scale::Scale;
 use crate::svg::Plot;
 use doorbell_results::{MemoryPart, PointSummary};
@@ -61,7 +61,7 @@ fn draw(ids: &Ids, parts: &[Vec<MemoryPart>]) -> String {
     let largest = parts.iter().flat_map(|part| LINES.map(|(_, _, of)| sum(part, of))).fold(0.0, f64::max);
     let end = parts.last().and_then(|part| part.first()).map_or(0.0, |part| part.begin_ns + part.length_ns);
     let mut plot = Plot::new(Scale::linear(end / 1e3, 6), Scale::linear(largest, 5), 56.0, 14.0);
-    plot.y_axis("Gbps", trimmed);
+    plot.y_axis("Gbps", axis_label);
     plot.x_axis("Time in the measurement, µs", trimmed);
     for (class, name, of) in LINES {
         let middle = |part: &[MemoryPart]| (part[0].begin_ns + part[0].length_ns / 2.0) / 1e3;

@@ -1,7 +1,7 @@
-//! Bars of parts: a load each, as long as their sum.
+//! Bars of parts: a load each, as long as their sum; or all of one length, where one sum would press the others flat.
 
 use super::Ids;
-use crate::number::{NONE, short};
+use crate::number::{NONE, percent_label, short};
 use crate::svg::{Anchor, Svg, WIDTH};
 use doorbell_results::PointSummary;
 
@@ -17,6 +17,28 @@ const BAR_HEIGHT: f64 = 20.0;
 const NAMES: f64 = 84.0;
 const LETTER: f64 = 7.0;
 const VALUES: f64 = 64.0;
+
+/// Where a sum is so many times another, bars are shares.
+const FLAT_FROM_RATIO: f64 = 4.0;
+/// What a caption says then.
+const SHARES: &str =
+    " Some sums are many times others, so the parts are drawn as shares; the sum stands beside each bar.";
+
+fn total(sizes: &[f64]) -> f64 {
+    sizes.iter().sum()
+}
+
+/// Whether the longest bar would press others flat.
+fn in_shares<'a>(all: impl Iterator<Item = &'a Vec<f64>>) -> bool {
+    let totals: Vec<f64> = all.map(|sizes| total(sizes)).filter(|sum| *sum > 0.0).collect();
+    let smallest = totals.iter().copied().fold(f64::INFINITY, f64::min);
+    totals.iter().any(|sum| *sum > FLAT_FROM_RATIO * smallest)
+}
+
+/// What the caption of these bars says of their lengths.
+pub(super) fn note(stacks: &[Stack]) -> &'static str {
+    if in_shares(stacks.iter().map(|(_, sizes)| sizes)) { SHARES } else { "" }
+}
 
 /// The drawing; none if there is no load with parts.
 pub(super) fn draw(ids: &Ids, parts: &[Part], unit: &str, stacks: &[Stack]) -> Option<String> {
@@ -34,7 +56,7 @@ pub(super) fn draw_named(
     unit: &str,
     stacks: &[(String, Vec<f64>)],
 ) -> Option<String> {
-    let total = |sizes: &[f64]| sizes.iter().sum::<f64>();
+    let shares = in_shares(stacks.iter().map(|(_, sizes)| sizes));
     let largest = stacks.iter().map(|(_, sizes)| total(sizes)).fold(f64::MIN_POSITIVE, f64::max);
     let letters = stacks.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let names = NAMES.max(LETTER * letters as f64 + 16.0);
@@ -43,9 +65,15 @@ pub(super) fn draw_named(
         let top = 4.0 + ROW_HEIGHT * index as f64 + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
         svg.text((names - 10.0, top + 15.0), Anchor::End, "bar-name", name);
         let mut left = names;
+        let longest = if shares { total(sizes) } else { largest };
         for ((class, name), size) in parts.iter().zip(sizes).filter(|(_, size)| **size > 0.0) {
-            let width = size / largest * (WIDTH - names - VALUES);
-            svg.bar([left, top, width, BAR_HEIGHT], class, &format!("{name}: {} {unit}", short(*size)));
+            let width = size / longest * (WIDTH - names - VALUES);
+            let share = if shares { format!(", {}", percent_label(size / longest)) } else { String::new() };
+            svg.bar(
+                [left, top, width, BAR_HEIGHT],
+                class,
+                &format!("{name}: {} {unit}{share}", short(*size)),
+            );
             left += width;
         }
         svg.text((left + 8.0, top + 15.0), Anchor::Start, "value", short(total(sizes)));
@@ -57,4 +85,27 @@ pub(super) fn draw_named(
 /// The parts as a legend.
 pub(super) fn legend(parts: &[Part]) -> Vec<(String, String)> {
     parts.iter().map(|(class, name)| ((*class).to_owned(), (*name).to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_that_would_press_others_flat_makes_all_bars_shares() {
+        let point = PointSummary::default();
+        let drawn = |sums: [f64; 2]| {
+            let stacks: Vec<Stack> = sums.iter().map(|sum| (&point, vec![sum * 0.25, sum * 0.75])).collect();
+            let svg = draw(&Ids::of("a"), &[("c-tx", "one"), ("c-dma", "two")], "µs", &stacks).unwrap();
+            (note(&stacks), svg)
+        };
+        let (said, svg) = drawn([10.0, 20.0]);
+        assert_eq!((said, svg.contains("7.50 µs<")), ("", true), "{svg}");
+        let (said, svg) = drawn([3.0, 3_000.0]);
+        assert!(said.contains("drawn as shares") && svg.contains(">3,000<"), "{svg}");
+        for part in ["2.25 µs, 75.0\u{a0}%", "2,250 µs, 75.0\u{a0}%"] {
+            assert!(svg.contains(part), "{svg}");
+        }
+        assert_eq!(drawn([0.0, 1.0]).0, "", "what has no parts is no bar");
+    }
 }

@@ -37,9 +37,10 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     };
     Figure {
         title: "Latency by stage".to_owned(),
-        caption: "Mean latency of a delivered frame in microseconds by where the time was spent; the table below has \
-                  every stage."
-            .to_owned(),
+        caption: format!(
+            "Mean latency of a delivered packet in microseconds by where the time was spent; the table below has every stage.{}",
+            stacked::note(&stacks)
+        ),
         legend: stacked::legend(&named),
         svg: stacked::draw(ids, &named, "µs", &stacks),
         data: Data { heads: heads.map(str::to_owned).collect(), rows: stacks.iter().map(row).collect() },

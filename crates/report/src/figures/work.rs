@@ -1,4 +1,4 @@
-//! Instructions a delivered frame: a polling core spends its idle time on empty polls, so the curve falls towards what
+//! Instructions a delivered packet: a polling core spends its idle time on empty polls, so the curve falls towards what
 //! a frame really costs, and stays there once the core is the limit. Beside it, where it is known, what frames cost without empty polls.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
@@ -23,17 +23,17 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let caption = match (all.is_empty(), there.len()) {
         (true, _) => "No frame came back at any of these loads.".to_owned(),
         (false, 1) => format!(
-            "Instructions retired for each delivered frame, empty polls included; the least was {}.",
+            "Instructions retired for each delivered packet, empty polls included; the least was {}.",
             short(least)
         ),
         (false, _) => format!(
-            "Instructions retired for each delivered frame, empty polls included (the least was {}), and without them.",
+            "Instructions retired for each delivered packet, empty polls included (the least was {}), and without them.",
             short(least)
         ),
     };
-    let heads = ["Instructions a frame", "Without empty polls", "IPC", "Instructions"];
+    let heads = ["Instructions a packet", "Without empty polls", "IPC", "Instructions"];
     Figure {
-        title: "Work a frame".into(),
+        title: "Work a packet".into(),
         caption,
         legend: match there.len() {
             2 => there.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
@@ -54,7 +54,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], lines: &[Line]) -> String {
         lines.iter().flat_map(|(.., of)| points.iter().filter_map(|point| of(point))).collect();
     let y = Scale::fitting(&all, 5);
     let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 14.0);
-    plot.y_axis("Instructions a delivered frame", trimmed);
+    plot.y_axis("Instructions a delivered packet", trimmed);
     plot.x_axis("Offered, Mpps", trimmed);
     for (class, name, of) in lines {
         unbroken(points, of).iter().for_each(|run| plot.line(run, class));
@@ -62,7 +62,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], lines: &[Line]) -> String {
             let Some(value) = of(point) else { continue };
             let which = if *name == LINES[0].1 { String::new() } else { format!(" {name}") };
             let tip = format!(
-                "{} Mpps offered: {} instructions a frame{which}, IPC {}",
+                "{} Mpps offered: {} instructions a packet{which}, IPC {}",
                 trimmed(point.offered_mpps),
                 short(value),
                 known(point.ipc).map_or(NONE.to_owned(), short)
