@@ -14,7 +14,9 @@ pub const EVERYWHERE: &str = "Of every command";
 /// The options.
 #[derive(Args)]
 pub struct LogArgs {
-    /// Tell what components do: nic=debug,pcie=trace (`doorbell help log`)
+    /// Tell what components do (`doorbell help log`)
+    ///
+    /// Such as nic=debug,pcie=trace.
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = Wishes::parse, hide_env_values = true)]
     log: Option<Wishes>,
     /// Where the log goes instead of standard error

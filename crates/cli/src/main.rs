@@ -64,8 +64,8 @@ const EXIT_STATUS: &str = "Exit status: 0 done, 2 wrong use, 130 interrupted, 3 
 struct Cli {
     /// Folder for images, packages and checkpoints [default: ~/.cache/doorbell]
     ///
-    /// $XDG_CACHE_HOME/doorbell, if there is such a variable.
-    #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env_values = true, help_heading = log_args::EVERYWHERE)]
+    /// $DOORBELL_CACHE, or $XDG_CACHE_HOME/doorbell, if there is such a variable.
+    #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env = true, help_heading = log_args::EVERYWHERE)]
     cache: Option<PathBuf>,
     #[command(flatten)]
     log: log_args::LogArgs,

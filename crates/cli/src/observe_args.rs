@@ -37,12 +37,12 @@ pub struct ObserveArgs {
     #[arg(long, value_name = "PACKETS", num_args = 0..=1, require_equals = true)]
     timeline: Option<Option<usize>>,
     /// Also log the first N instructions in the pipeline, as pipeline.konata
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pipeline: Option<u64>,
     /// Also record what harts execute and devices do, as trace.dbt
     ///
     /// In the measurement; see `doorbell trace --help`.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) trace: bool,
     /// Of two nodes or a network, whose trace it is [default: the node that is tested, or the only one that is timed]
     #[arg(long, value_name = "NAME", hide_short_help = true)]

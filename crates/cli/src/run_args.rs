@@ -53,7 +53,7 @@ pub struct RunArgs {
     /// Simulated time of traffic before the measurement: 10ms, or auto
     ///
     /// auto: until caches and rings are steady.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub(crate) warmup: Option<String>,
     /// Run a network of nodes and switches as this file describes it
     ///
@@ -124,7 +124,9 @@ pub struct GuestArgs {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Machine (see docs/machines.md)")]
 pub struct CommonArgs {
-    /// The machine to start from: a name (`config presets`) or a path
+    /// The machine to start from: a preset or a path
+    ///
+    /// `doorbell config presets` lists the presets.
     #[arg(long, value_name = "NAME", default_value = PRESETS[0].name)]
     pub preset: String,
     /// Start from a machine's file of your own; a result's config.toml is one
@@ -138,7 +140,7 @@ pub struct CommonArgs {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
     /// How many harts; short for --set platform.harts=N
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub harts: Option<u32>,
     /// Seed of all random streams
     #[arg(long, value_name = "N", hide_short_help = true)]

@@ -113,11 +113,11 @@ fn between_nodes(transfer: &TransferFigures, wire: Option<f64>) -> String {
                     format!("Limit: the cable, {in_use} of whose rate was in use.")
                 }
                 _ => format!(
-                    "Limit: how much is under way at once ({}), or one core of several: all cores of a node are not (idle for {test} \
-                     of the time in the test node, {drive} in the {who}){}.",
+                    "Limit: how much is under way at once ({}), or one core of several: no node's cores are all busy (idle for {test} of \
+                     the time in the test node, {drive} in the {who}){}.",
                     under_way(transfer),
                     wire.map_or(String::new(), |(_, in_use)| format!(
-                        ", nor is the cable, {in_use} of whose rate was in use"
+                        ", and {in_use} of the cable's rate was in use"
                     ))
                 ),
             }
@@ -301,7 +301,7 @@ mod tests {
             "{said}"
         );
         point.wire_share = Some(0.3);
-        assert!(line(&[&point]).unwrap().contains("nor is the cable, 30.0\u{a0}% of whose rate"));
+        assert!(line(&[&point]).unwrap().contains(", and 30.0\u{a0}% of the cable's rate was in use."));
         point.wire_share = Some(0.999);
         assert_eq!(line(&[&point]).unwrap(), "Limit: the cable, 99.9\u{a0}% of whose rate was in use.");
     }

@@ -71,7 +71,13 @@ impl Scale {
         if largest == 0.0 {
             return Scale::Log { min: 0.1, max: 1.0 };
         }
-        let min = nice_at_most(above_zero().fold(f64::INFINITY, f64::min));
+        let smallest = above_zero().fold(f64::INFINITY, f64::min);
+        if smallest < largest && largest < NARROW_BELOW_RATIO * smallest {
+            let step = nice_at_least((largest - smallest) / 4.0);
+            // A start at zero would have no logarithm; there is none, since a step is less than half of the smallest.
+            return Scale::Log { min: (smallest / step).floor() * step, max: (largest / step).ceil() * step };
+        }
+        let min = nice_at_most(smallest);
         // A single value has an axis, too.
         Scale::Log { min, max: nice_at_least(largest).max(min * 2.0) }
     }
@@ -102,9 +108,18 @@ impl Scale {
     }
 }
 
+/// Below this ratio 1, 2 and 5 of each decade are too few for a logarithmic axis: values that lie close together have ticks as on a linear
+/// one, and an axis that is no longer than they need.
+const NARROW_BELOW_RATIO: f64 = 2.0;
+
 /// 1, 2 and 5 in each decade; only the decades, or some of them, when they are many.
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     let decades = (max / min).log10();
+    if max < NARROW_BELOW_RATIO * min {
+        let step = nice_at_least((max - min) / 5.0);
+        let (first, last) = ((min / step - 0.001).ceil() as u64, (max / step + 0.001).floor() as u64);
+        return (first..=last).map(|n| n as f64 * step).collect();
+    }
     let digits: &[f64] = if decades < 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let every = if decades < 3.0 { 1 } else { (decades / 7.0).ceil() as usize };
     // The slack of a thousandth catches the ends, whatever the rounding of their powers of ten.
@@ -163,6 +178,15 @@ mod tests {
         assert_eq!(scale.place(2_000.0), 0.0);
         assert!((scale.place(20_000.0) - 0.5).abs() < 1e-9);
         assert_eq!(scale.place(200_000.0), 1.0);
+    }
+
+    #[test]
+    fn values_close_together_fill_a_logarithmic_axis() {
+        let scale = Scale::log(&[27.434, 27.948, 28.71]);
+        assert_eq!(labels(scale), ["27", "27.5", "28", "28.5", "29"]);
+        assert!(scale.is_log() && scale.place(27.434) > 0.1 && scale.place(28.71) < 0.9);
+        assert_eq!(labels(Scale::log(&[10.0, 19.9])), ["10", "12", "14", "16", "18", "20"]);
+        assert_eq!(labels(Scale::log(&[23.496])), ["20", "50"], "one value has no distance to another");
     }
 
     #[test]

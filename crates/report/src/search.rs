@@ -207,7 +207,7 @@ impl Size<'_> {
             Card {
                 name: "Cost",
                 value: self.cost.trials.to_string(),
-                unit: "trials",
+                unit: if self.cost.trials == 1 { "trial" } else { "trials" },
                 note: self.cost_lines().join(" "),
             },
         ]

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use doorbell_machine::{CoreKind, Machine};
+use doorbell_machine::{AttachKind, CoreKind, Machine};
 
 use super::buses::buses;
 use super::coherence::{directory, taken};
@@ -312,7 +312,7 @@ fn pcie(w: &View) -> Filling {
     // Where no NIC is attached by PCI Express there is no link to say anything of.
     let has_link = w.has("link.up_packets");
     let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
-    let by_link = w.config.ports().filter(|port| port.attach.chain().is_none());
+    let by_link = w.config.ports().filter(|port| port.attach.kind == AttachKind::Pcie);
     let rates: f64 = by_link.map(|port| port.pcie.encoded_rate().0 as f64 * 1e-9).sum();
     for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
         let n = |what: &str| link(&format!("{way}_{what}"));

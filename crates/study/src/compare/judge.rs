@@ -115,6 +115,13 @@ impl Wanted {
     }
 }
 
+/// Two values in five digits, or in all that they have if five do not tell them apart.
+fn told_apart(values: [f64; 2]) -> [String; 2] {
+    let rounded = values.map(|value| format!("{value:.4e}").parse().unwrap_or(value));
+    let shown = if rounded[0] == rounded[1] { values } else { rounded };
+    shown.map(|value| value.to_string())
+}
+
 /// The sides on which a figure is too far from the base's, or missing.
 fn failed(point: &ComparedPoint, figure: &ComparedFigure, limit: f64, names: &[&str]) -> Vec<String> {
     let at = if point.at.is_empty() { String::new() } else { format!(" at {}", point.at) };
@@ -127,7 +134,8 @@ fn failed(point: &ComparedPoint, figure: &ComparedFigure, limit: f64, names: &[&
         }
         match (figure.values[0], figure.values[index + 1], difference) {
             (Some(base), Some(value), Some(difference)) if is_over(name, difference, limit) => {
-                failures.push(format!("{side}{at}: {name} is {} instead of {}", value.value, base.value));
+                let [value, base] = told_apart([value.value, base.value]);
+                failures.push(format!("{side}{at}: {name} is {value} instead of {base}"));
             }
             (Some(_), None, _) => failures.push(format!("{side}{at}: it has no {name}")),
             (None, Some(_), _) => {
