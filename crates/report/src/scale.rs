@@ -111,11 +111,13 @@ impl Scale {
 /// Below this ratio 1, 2 and 5 of each decade are too few for a logarithmic axis: values that lie close together have ticks as on a linear
 /// one, and an axis that is no longer than they need.
 const NARROW_BELOW_RATIO: f64 = 2.0;
+/// The same of such an axis, which ends a step beyond them.
+const STEPS_BELOW_RATIO: f64 = 2.6;
 
 /// 1, 2 and 5 in each decade; only the decades, or some of them, when they are many.
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     let decades = (max / min).log10();
-    if max < NARROW_BELOW_RATIO * min {
+    if max < STEPS_BELOW_RATIO * min {
         let step = nice_at_least((max - min) / 5.0);
         let (first, last) = ((min / step - 0.001).ceil() as u64, (max / step + 0.001).floor() as u64);
         return (first..=last).map(|n| n as f64 * step).collect();
@@ -186,7 +188,11 @@ mod tests {
         assert_eq!(labels(scale), ["27", "27.5", "28", "28.5", "29"]);
         assert!(scale.is_log() && scale.place(27.434) > 0.1 && scale.place(28.71) < 0.9);
         assert_eq!(labels(Scale::log(&[10.0, 19.9])), ["10", "12", "14", "16", "18", "20"]);
-        assert_eq!(labels(Scale::log(&[23.496])), ["20", "50"], "one value has no distance to another");
+        assert_eq!(
+            labels(Scale::log(&[23.496])),
+            ["20", "30", "40", "50"],
+            "one value has no distance to another"
+        );
     }
 
     #[test]
