@@ -9,7 +9,7 @@ use crate::trace_record_qemu::QemuArgs;
 use crate::{Cli, Command, run_cmd};
 
 /// Lines of 100 columns.
-const SCREEN_LINES: usize = 52;
+const SCREEN_LINES: usize = 53;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

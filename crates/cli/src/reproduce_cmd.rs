@@ -421,6 +421,7 @@ fn claim_row(claim: &Claim, judged: Judged) -> ClaimRow {
     let (verdict, mut why) = match judged.verdict {
         Verdict::Confirmed => ("confirmed", String::new()),
         Verdict::Differs(why) => ("differs", why.unwrap_or_else(|| "not looked into yet".to_owned())),
+        Verdict::Undecided(why) => ("not decided", why),
         Verdict::NotTestable(why) => ("not testable", why),
         Verdict::NotMeasured => ("not measured", String::new()),
     };

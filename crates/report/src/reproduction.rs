@@ -78,7 +78,12 @@ impl ClaimRow {
         let number = |name: &str, value: Option<f64>| {
             value.map_or_else(String::new, |value| format!("; {name} {}", self.number(value)))
         };
-        format!("{}{}{}", self.says, number("paper", self.paper), number("here", self.ours))
+        let interval =
+            self.interval.filter(|_| self.ours.is_some()).map_or_else(String::new, |[from, to]| {
+                let gain = self.is_gain();
+                format!("; confirmed from {} to {}", signed(from, gain), signed(to, gain))
+            });
+        format!("{}{}{}{interval}", self.says, number("paper", self.paper), number("here", self.ours))
     }
 
     /// A gain has its sign.

@@ -158,3 +158,15 @@ fn is_over(name: &str, difference: &FigureDifference, limit: f64) -> bool {
     };
     by > limit && difference.outside_both != Some(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::told_apart;
+
+    #[test]
+    fn values_have_as_many_digits_as_tell_them_apart() {
+        assert_eq!(told_apart([14.095713391859602, 19.999936670200533]), ["14.096", "20"]);
+        assert_eq!(told_apart([129005.059, 0.0]), ["129010", "0"]);
+        assert_eq!(told_apart([5.000001, 5.0]), ["5.000001", "5"]);
+    }
+}

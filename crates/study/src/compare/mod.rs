@@ -26,6 +26,7 @@ use doorbell_results::{
 use figures::{Figures, pooled};
 use side::{Point, Side};
 
+pub(crate) use figures::student_97_5;
 pub use judge::{Share, Wanted};
 
 /// What tells repetitions apart.

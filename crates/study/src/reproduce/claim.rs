@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::compare::student_97_5;
 use crate::experiment::{Plan, PlannedPoint, Table, Work, as_set};
 
 /// What a paper says, and where our number for it comes from.
@@ -56,6 +57,9 @@ struct First {
 /// So much may ours differ from a number of the paper and still confirm it.
 const TOLERANCE: f64 = 0.2;
 
+/// So many pairs of host times say something.
+const PAIRS_MIN: usize = 3;
+
 /// What became of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -63,6 +67,8 @@ pub enum Verdict {
     Confirmed,
     /// Our number is elsewhere; why, if that is known.
     Differs(Option<String>),
+    /// Chance may have put it on this side: a time of the host is never the same twice.
+    Undecided(String),
     /// For this reason.
     NotTestable(String),
     /// Its points are not all there.
@@ -133,11 +139,65 @@ impl Claim {
         let (Some(ours), Some([from, to])) = (self.ours(parts), self.interval()) else {
             return Judged { ours: None, verdict: Verdict::NotMeasured };
         };
+        if self.figure.starts_with("host_") {
+            return self.judge_pairs(parts, [from, to]);
+        }
         let verdict = match ours {
             Some(ours) if (from..=to).contains(&ours) => Verdict::Confirmed,
             _ => Verdict::Differs(self.why.clone()),
         };
         Judged { ours, verdict }
+    }
+
+    /// Judges host times: by pairs of repetitions, and only if the 95 % interval of their mean lies on one side of every bound.
+    fn judge_pairs(&self, parts: &[&Measured], [from, to]: [f64; 2]) -> Judged {
+        let pairs = self.pairs(parts).unwrap_or_default();
+        let count = pairs.len() as f64;
+        let mean = pairs.iter().sum::<f64>() / count;
+        if pairs.len() < PAIRS_MIN {
+            let reason = format!(
+                "of a time of the host {PAIRS_MIN} pairs of measurements are needed (repetitions), and there are {count}"
+            );
+            return Judged {
+                ours: Some(mean).filter(|mean| mean.is_finite()),
+                verdict: Verdict::Undecided(reason),
+            };
+        }
+        let variance = pairs.iter().map(|pair| (pair - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let half = student_97_5(pairs.len() - 1) * (variance / count).sqrt();
+        let (low, high) = (mean - half, mean + half);
+        let verdict = if low >= from && high <= to {
+            Verdict::Confirmed
+        } else if high < from || low > to {
+            Verdict::Differs(self.why.clone())
+        } else {
+            Verdict::Undecided(format!(
+                "the mean of {count} pairs is {low:.0} to {high:.0} {} with 95 %",
+                self.unit()
+            ))
+        };
+        Judged { ours: Some(mean), verdict }
+    }
+
+    /// Our number of each repetition by itself.
+    fn pairs(&self, parts: &[&Measured]) -> Option<Vec<f64>> {
+        let each = |(part, at): Points, figure: &str| -> Option<Vec<f64>> {
+            let measured = parts.iter().find(|measured| measured.plan.file.name() == part)?;
+            let (values, repetitions) =
+                (measured.table.column(figure)?, measured.table.column("repetition")?);
+            let mut all: Vec<(f64, f64)> = rows_at(measured, &at)?
+                .into_iter()
+                .map(|row| Some((repetitions.cells[row].number()?, values.cells[row].number()?)))
+                .collect::<Option<_>>()?;
+            all.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Some(all.into_iter().map(|(_, value)| value).collect())
+        };
+        let values = each(self.numerator().ok()?, &self.figure)?;
+        let Some(base) = self.denominator().ok()? else { return Some(values) };
+        let base = each(base, self.over_figure.as_ref().unwrap_or(&self.figure))?;
+        let gain = |ratio: f64| if self.ratio { ratio } else { (ratio - 1.0) * 100.0 };
+        (values.len() == base.len())
+            .then(|| values.iter().zip(&base).map(|(value, base)| gain(value / base)).collect())
     }
 
     /// The interval in which our number confirms the claim.
@@ -340,6 +400,41 @@ mod tests {
         assert_eq!(judged(&format!("{IO_64}{over}ratio = true")).ours, Some(1.5));
         assert_eq!(claim(&format!("{IO_64}{over}")).unit(), "%");
         assert_eq!(claim(&format!("{IO_64}{over}ratio = true")).unit(), "times");
+    }
+
+    #[test]
+    fn a_time_of_the_host_is_judged_by_pairs_and_only_where_chance_cannot_turn_it() {
+        let judged = |node: &[f64], generator: &[f64]| {
+            let text = format!(
+                "name = \"p\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\nmeasure.rates = [\"1Mpps\"]\nrepetitions = {}\n[grid]\n\
+                 \"drive.kind\" = [\"generator\", \"node\"]\n",
+                node.len()
+            );
+            let plan = Plan::new(ExperimentFile::from_toml(&text).unwrap()).unwrap();
+            let column = |name: &str, cells| Column { name: name.to_owned(), cells, parameter: None };
+            let times = generator.iter().chain(node).map(|time| Cell::Float(*time));
+            let indices = 0..2 * node.len() as i64;
+            let columns = vec![
+                column("index", indices.clone().map(Cell::Int).collect()),
+                column("repetition", indices.map(|index| Cell::Int(index % node.len() as i64)).collect()),
+                column("host_seconds", times.collect()),
+            ];
+            let claim: Claim = toml::from_str(
+                "says = \"x\"\npart = \"p\"\nfigure = \"host_seconds\"\npaper = 70\nat = { \"drive.kind\" = \"node\" }\n\
+                 over = { \"drive.kind\" = \"generator\" }\n",
+            )
+            .unwrap();
+            claim.judge(&[&Measured { plan, table: Table { columns } }])
+        };
+        // Pairs vary less than times do: the host was twice as slow in the second one.
+        let sure = judged(&[1.71, 3.40, 1.69], &[1.0, 2.0, 1.0]);
+        assert_eq!(sure.verdict, Verdict::Confirmed);
+        assert!((sure.ours.unwrap() - 70.0).abs() < 0.1, "{sure:?}");
+        assert_eq!(judged(&[1.0, 1.01, 0.99], &[1.0; 3]).verdict, Verdict::Differs(None));
+        let Verdict::Undecided(why) = judged(&[1.2, 1.7, 2.2], &[1.0; 3]).verdict else { panic!() };
+        assert!(why.starts_with("the mean of 3 pairs is "), "{why}");
+        let once = judged(&[1.7], &[1.0]);
+        assert!(matches!(&once.verdict, Verdict::Undecided(why) if why.contains("3 pairs")), "{once:?}");
     }
 
     #[test]
