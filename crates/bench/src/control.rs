@@ -47,6 +47,8 @@ pub struct Stage {
     name: &'static str,
     /// From where to where, if the end is known: in picoseconds, or in instructions of what is played.
     span: Option<(u64, u64)>,
+    /// Whether it ends elsewhere, perhaps: the end is where the last one of its kind had its own.
+    is_likely: bool,
 }
 
 /// How a long piece of work reports and is interrupted.
@@ -82,12 +84,18 @@ impl Control<'_> {
     /// Something else begins, which takes so long if that is known.
     pub(crate) fn begin(&mut self, name: &'static str, now: Ps, length: Option<Ps>) {
         let span = length.map(|length| (now.0, now.saturating_add(length).0));
-        self.stage = Stage { name, span };
+        self.stage = Stage { name, span, is_likely: false };
+    }
+
+    /// The same of what is likely to take as long as the last one of its kind, if there was one.
+    pub(crate) fn begin_as(&mut self, name: &'static str, now: Ps, last: Option<Ps>) {
+        self.begin(name, now, last);
+        self.stage.is_likely = true;
     }
 
     /// The same of what is played, counted in instructions.
     pub(crate) fn begin_played(&mut self, name: &'static str, from: u64, to: u64) {
-        self.stage = Stage { name, span: (to < u64::MAX).then_some((from, to)) };
+        self.stage = Stage { name, span: (to < u64::MAX).then_some((from, to)), is_likely: false };
     }
 
     /// Tells how far a machine is.
@@ -97,10 +105,10 @@ impl Control<'_> {
 
     /// The same; `at` is where the work is in the stage's own measure.
     pub(crate) fn show_at(&mut self, at: u64, instructions: u64, now: Ps) {
-        let Stage { name: stage, span } = self.stage;
+        let Stage { name: stage, span, is_likely } = self.stage;
         let done =
             |(from, to): (u64, u64)| at.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
-        let share = span.map(|span| done(span).min(1.0));
+        let share = span.map(done).filter(|share| *share <= 1.0 || !is_likely).map(|share| share.min(1.0));
         (self.progress)(&Progress { stage, share, instructions, now });
     }
 }
@@ -204,9 +212,15 @@ mod tests {
         control.show(7, Ps(300));
         control.begin_played("measuring", 10, 20);
         control.show_at(15, 15, Ps(1));
+        control.begin_as("booting", Ps::ZERO, Some(Ps(100)));
+        control.show(8, Ps(50));
+        control.show(9, Ps(101));
+        let shares = [None, Some(0.5), Some(1.0), Some(0.5), Some(0.5), None];
+        let stages = ["booting", "measuring", "measuring", "measuring", "booting", "booting"];
         assert_eq!(
             told,
-            [("booting", None), ("measuring", Some(0.5)), ("measuring", Some(1.0)), ("measuring", Some(0.5))]
+            stages.into_iter().zip(shares).collect::<Vec<_>>(),
+            "what takes longer has no share"
         );
     }
 

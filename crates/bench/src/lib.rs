@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod boot_length;
 mod boot_turn;
 mod booted;
 mod cache;
@@ -70,6 +71,7 @@ mod trial;
 mod web;
 mod window;
 
+pub use boot_length::BootLength;
 pub use cache::{Cached, CachedKind};
 pub use changes::changes;
 pub use compute::ComputeConfig;

@@ -11,6 +11,7 @@ use doorbell_machine::{
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
@@ -192,7 +193,6 @@ impl NodesPlan {
     }
 
     fn run_until_ready(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
-        control.begin("booting", Ps::ZERO, None);
         let patience = self.plan.boot_timeout;
         let mut ready = vec![false; self.images.len()];
         while ready.contains(&false) {
@@ -230,7 +230,7 @@ impl Plan for NodesPlan {
         format!("{}-{:016x}.net", self.plan.name, self.plan.key(&self.identities))
     }
 
-    fn boot(&self, control: &mut Control) -> Result<(Network, String, u64), RunError> {
+    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Network, String, u64), RunError> {
         if let Some(run_up) = &self.plan.run_up {
             let (network, instructions) = self.with_load(run_up, control)?;
             return Ok((network, String::new(), instructions));
@@ -248,7 +248,9 @@ impl Plan for NodesPlan {
             machine.load(&guest(image, of)?)?;
             machine.console.watch(Some(&of.ready_marker));
         }
+        control.begin_as("booting", Ps::ZERO, length.last());
         self.run_until_ready(&mut network, control)?;
+        length.keep(network.now());
         let instructions = network.instructions();
         Ok((network, String::new(), instructions))
     }

@@ -72,6 +72,7 @@ impl RunUp {
     /// Runs it up, in nodes that are ready.
     pub(crate) fn run(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
         (control.say)("running the load up to its pace");
+        control.begin("running up", network.now(), None);
         network.follow_flows(0);
         if !self.begin_and_wait(network, |network, time| until(network, time, control))? {
             return Err(not_begun(network, &NetworkOutcome::Time));

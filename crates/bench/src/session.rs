@@ -6,6 +6,7 @@ use doorbell_machine::{CheckpointFile, ConfigError, DiskFile, Limits, Machine, O
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_watched, run_watched_until};
@@ -130,14 +131,15 @@ impl Plan for MachinePlan {
         format!("{}-{:016x}.ckpt", self.workload.name, self.config.machine().guest_hash() ^ booted)
     }
 
-    fn boot(&self, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
+    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
         let guest = read_guest(&self.image, self.bootargs.clone())?;
         (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
-        control.begin("booting", Ps::ZERO, None);
+        control.begin_as("booting", Ps::ZERO, length.last());
         let mut machine = machine_for_boot(&self.config, &self.disks)?;
         machine.load(&guest)?;
         drop(guest);
         self.run_until_ready(&mut machine, control)?;
+        length.keep(machine.now());
         let console = machine.console.text();
         let instructions = machine.instructions();
         Ok((machine, console, instructions))

@@ -9,6 +9,7 @@ use doorbell_files::{Held, create_folders, hold};
 use doorbell_image::Image;
 use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 
+use crate::boot_length::BootLength;
 use crate::boot_turn::BootTurn;
 use crate::control::Control;
 use crate::error::RunError;
@@ -75,8 +76,13 @@ pub trait Plan {
 
     /// The name of its checkpoint's file in the cache: a function of everything that decides what a boot leaves.
     fn file_name(&self) -> String;
-    /// Boots it until all applications are ready; tells what a lone guest has printed, and how many instructions it took.
-    fn boot(&self, control: &mut Control) -> Result<(Self::System, String, u64), RunError>;
+    /// Boots it until all applications are ready; tells what a lone guest has printed, and how many instructions it took. How long boots of
+    /// its kind take is known from the last one, and told to the next.
+    fn boot(
+        &self,
+        length: &BootLength,
+        control: &mut Control,
+    ) -> Result<(Self::System, String, u64), RunError>;
     /// What is to be kept of it.
     fn save(&self, system: &Self::System) -> Self::Checkpoint;
     /// A new one as it is to be measured, at a checkpoint.
@@ -108,7 +114,7 @@ impl<P: Plan> Testbed<P> {
         let cached = places.checkpoints().join(plan.file_name());
         let commit = places.commit;
         match source {
-            Source::Boot => Self::booted(plan, commit, control),
+            Source::Boot => Self::booted(plan, places, control),
             Source::File(path) => {
                 let named = |error| match error {
                     RunError::Checkpoint(error) => named(path, error),
@@ -130,7 +136,7 @@ impl<P: Plan> Testbed<P> {
                     return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
                 }
                 drop(held);
-                let testbed = Self::booted(plan, commit, control)?;
+                let testbed = Self::booted(plan, places, control)?;
                 testbed.keep(&cached, control);
                 Ok(Testbed { _held: hold(&cached).unwrap_or(None), ..testbed })
             }
@@ -151,12 +157,14 @@ impl<P: Plan> Testbed<P> {
         }
     }
 
-    fn booted(plan: P, commit: &'static str, control: &mut Control) -> Result<Self, RunError> {
+    fn booted(plan: P, places: &Places, control: &mut Control) -> Result<Self, RunError> {
         let started = Instant::now();
-        let (system, console, instructions) = plan.boot(control)?;
+        let name = plan.file_name();
+        let kind = name.rsplit_once('-').map_or(name.as_str(), |(kind, _)| kind);
+        let (system, console, instructions) = plan.boot(&BootLength::of(places, kind), control)?;
         let boot = Some((started.elapsed().as_secs_f64(), instructions));
         let checkpoint = plan.save(&system);
-        let first = Mutex::new(None);
+        let (commit, first) = (places.commit, Mutex::new(None));
         Ok(Testbed { plan, commit, checkpoint, _held: None, first, console, boot, fingerprint: false })
     }
 

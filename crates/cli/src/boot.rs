@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    M5Next, M5Ops, Places, Progress, Results, RunConfig, bare_identity, fingerprint, guest_identity,
-    image_for, machine_with, open_disks, read_guest,
+    BootLength, M5Next, M5Ops, Places, Progress, Results, RunConfig, bare_identity, fingerprint,
+    guest_identity, image_for, machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
@@ -96,7 +96,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let gdb = args.gdb.map(listen).transpose()?;
     let (started, first) = (Instant::now(), machine.instructions());
     let mut shell = Shell {
-        course: Course::begin(machine.now(), args.max_time),
+        course: Course::begin(&machine, args, places),
         guest: Debuggee::new(machine),
         gdb,
         terminal: Terminal::open()?,
@@ -181,21 +181,46 @@ struct Course {
     is_shown: bool,
     from: Ps,
     until: Option<Ps>,
+    /// How long its kernel took to have a console the last time, while it has none.
+    booting: Option<(BootLength, Option<Ps>)>,
 }
 
 impl Course {
-    fn begin(from: Ps, until: Option<Ps>) -> Course {
+    fn begin(machine: &Machine, args: &BootArgs, places: &Places) -> Course {
         let screen = Screen::new(false);
-        Course { is_shown: screen.moves(), screen, from, until }
+        let boots = args.bare.is_none() && args.checkpoint.is_none();
+        let booting = boots.then(|| {
+            let length = BootLength::of_image(places, &args.image, &args.append);
+            let last = length.last();
+            (length, last)
+        });
+        Course { is_shown: screen.moves(), screen, from: machine.now(), until: args.max_time, booting }
+    }
+
+    /// Its kernel is up as soon as somebody listens to its console.
+    fn follow(&mut self, machine: &Machine) {
+        if machine.listens_to_input()
+            && let Some((length, _)) = self.booting.take()
+        {
+            length.keep(machine.now());
+        }
     }
 
     fn at(&self, machine: &Machine) -> Progress {
         let now = machine.now();
-        let share = self.until.map(|until| {
+        let share_of = |until: Ps| {
             let (gone, all) = (now.saturating_sub(self.from), until.saturating_sub(self.from));
-            (gone.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)).min(1.0)
-        });
-        Progress { stage: "running", share, instructions: machine.instructions(), now }
+            gone.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
+        };
+        let (stage, share) = match (&self.booting, self.until) {
+            // What takes longer than the last time has no share.
+            (Some((_, last)), None) => ("booting", last.map(share_of).filter(|share| *share <= 1.0)),
+            (booting, until) => {
+                let stage = if booting.is_some() { "booting" } else { "running" };
+                (stage, until.map(share_of).map(|share| share.min(1.0)))
+            }
+        };
+        Progress { stage, share, instructions: machine.instructions(), now }
     }
 
     fn show(&self, machine: &Machine) {
@@ -275,6 +300,7 @@ impl Shell {
             let instructions = self.guest.machine.instructions() + SLICE_INSTRUCTIONS;
             let outcome = self.guest.run(&Limits { instructions, ..Limits::until(horizon) });
             self.show()?;
+            self.course.follow(&self.guest.machine);
             self.course.show(&self.guest.machine);
             let ahead = match outcome {
                 Outcome::Time => self.real_time,
