@@ -6,6 +6,7 @@ use crate::e82540::bits::{ctrl_ext, tctl};
 use crate::e82540::regs::{self, Access, Reg};
 use crate::e82540::{Nic, NicPorts, PACKET_BUFFER};
 use crate::parts::access::{Windows, entrances};
+use crate::parts::mac::{FlowWork as _, LinkWork as _, MdioWork as _};
 
 impl<P: NicPorts> Windows<P> for Nic {
     fn lookup(offset: u64) -> Option<(Reg, usize)> {

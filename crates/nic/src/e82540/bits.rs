@@ -3,27 +3,7 @@
 
 /// CTRL, §13.4.1.
 pub mod ctrl {
-    pub const FD: u32 = 1 << 0;
-    pub const SLU: u32 = 1 << 6;
-    pub const SPEED_SHIFT: u32 = 8;
-    pub const FRCSPD: u32 = 1 << 11;
-    pub const FRCDPLX: u32 = 1 << 12;
-    pub const RST: u32 = 1 << 26;
-    pub const RFCE: u32 = 1 << 27;
-    pub const TFCE: u32 = 1 << 28;
     pub const VME: u32 = 1 << 30;
-    pub const PHY_RST: u32 = 1 << 31;
-}
-
-/// STATUS, §13.4.2.
-pub mod status {
-    pub const FD: u32 = 1 << 0;
-    pub const LU: u32 = 1 << 1;
-    pub const TXOFF: u32 = 1 << 4;
-    /// SPEED (7:6): 0 is 10 Mb/s, 1 is 100, 2 is 1000.
-    pub const SPEED_SHIFT: u32 = 6;
-    /// ASDV (9:8): the speed detected, coded alike.
-    pub const ASDV_SHIFT: u32 = 8;
 }
 
 /// CTRL_EXT, §13.4.6.
@@ -35,11 +15,9 @@ pub mod ctrl_ext {
 pub mod cause {
     pub const TXDW: u32 = 1 << 0;
     pub const TXQE: u32 = 1 << 1;
-    pub const LSC: u32 = 1 << 2;
     pub const RXDMT0: u32 = 1 << 4;
     pub const RXO: u32 = 1 << 6;
     pub const RXT0: u32 = 1 << 7;
-    pub const MDAC: u32 = 1 << 9;
     pub const TXD_LOW: u32 = 1 << 15;
     pub const SRPD: u32 = 1 << 16;
 }
@@ -51,7 +29,6 @@ pub mod rctl {
     pub const UPE: u32 = 1 << 3;
     pub const MPE: u32 = 1 << 4;
     pub const LPE: u32 = 1 << 5;
-    pub const LBM: u32 = 0b11 << 6;
     pub const RDMTS_SHIFT: u32 = 8;
     pub const MO_SHIFT: u32 = 12;
     pub const BAM: u32 = 1 << 15;
@@ -59,8 +36,6 @@ pub mod rctl {
     pub const VFE: u32 = 1 << 18;
     pub const CFIEN: u32 = 1 << 19;
     pub const CFI: u32 = 1 << 20;
-    pub const DPF: u32 = 1 << 22;
-    pub const PMCF: u32 = 1 << 23;
     pub const BSEX: u32 = 1 << 25;
     pub const SECRC: u32 = 1 << 26;
 }
@@ -69,7 +44,6 @@ pub mod rctl {
 pub mod tctl {
     pub const EN: u32 = 1 << 1;
     pub const PSP: u32 = 1 << 3;
-    pub const SWXOFF: u32 = 1 << 22;
 }
 
 /// RXDCTL and TXDCTL, §13.4.46 and §13.4.43.
@@ -87,20 +61,6 @@ pub mod rdtr {
 pub mod rxcsum {
     pub const IPOFL: u32 = 1 << 8;
     pub const TUOFL: u32 = 1 << 9;
-}
-
-/// FCRTL, §13.4.23.
-pub mod fcrtl {
-    pub const XONE: u32 = 1 << 31;
-}
-
-/// MDIC, §13.4.7.
-pub mod mdic {
-    pub const READ: u32 = 0b10;
-    pub const WRITE: u32 = 0b01;
-    pub const READY: u32 = 1 << 28;
-    pub const INTERRUPT: u32 = 1 << 29;
-    pub const ERROR: u32 = 1 << 30;
 }
 
 /// EERD, §13.4.4.

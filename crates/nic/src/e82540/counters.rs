@@ -48,7 +48,7 @@ impl Nic {
     }
 
     /// A frame leaves. PAUSE frames and runts are in the totals only.
-    pub(crate) fn count_sent(&mut self, frame: &Frame, pause: bool) {
+    pub(crate) fn count_sent_frame(&mut self, frame: &Frame, pause: bool) {
         let bytes = frame.len_with_fcs();
         self.regs.count(Reg::Tpt);
         self.regs.count_bytes(Reg::Totl, Reg::Toth, bytes);

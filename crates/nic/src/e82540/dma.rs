@@ -18,6 +18,11 @@ impl<P: NicPorts> Requests<P> for Nic {
                 Wakeup::ReadDone(sequence) => Event::ReadDone(sequence),
                 Wakeup::WriteDone(sequence) => Event::WriteDone(sequence),
                 Wakeup::WriteBack(queue) => Event::WriteBack(queue),
+                Wakeup::Wire => Event::Wire,
+                Wakeup::Loopback => Event::Loopback,
+                Wakeup::Link => Event::Link,
+                Wakeup::PauseOver => Event::PauseOver,
+                Wakeup::Mdio => Event::Mdio,
             },
         );
     }

@@ -22,7 +22,7 @@ mod counters;
 mod dma;
 mod identity;
 mod interrupts;
-mod link;
+mod mac;
 mod queues;
 pub mod regs;
 mod rx;
@@ -38,7 +38,10 @@ use crate::identity::PciIdentity;
 use crate::parts::buffers::Buffers;
 use crate::parts::eeprom::Eeprom;
 use crate::parts::filter::station_entry;
-use crate::parts::phy::Phy;
+use crate::parts::mac::{
+    FlowWork as _, LinkStatus, LinkView as _, LinkWork as _, MdioWork as _, WireWork as _,
+};
+use crate::parts::phy::{ManagedPhy as _, Phy};
 use crate::parts::queues::QueueWork as _;
 use crate::parts::requests::Requests as _;
 use crate::parts::ring::DESCRIPTOR_BYTES;
@@ -101,7 +104,7 @@ pub struct Nic {
     regs: Regs,
     eeprom: Eeprom,
     phy: Phy,
-    link: link::LinkStatus,
+    link: LinkStatus,
     control: control::Control,
     irq: interrupts::Interrupts,
     dma: dma::Dma,
@@ -123,7 +126,7 @@ impl Nic {
             link_rate,
             regs: Regs::new(),
             phy: Phy::new(),
-            link: link::LinkStatus::default(),
+            link: LinkStatus::default(),
             control: control::Control::default(),
             irq: interrupts::Interrupts::default(),
             dma: dma::Dma::default(),

@@ -7,6 +7,7 @@ use super::queues::QueuesOn;
 use super::regs::{self, Access, Reg};
 use super::{Igb, IgbPorts, Queue};
 use crate::parts::access::{Windows, entrances};
+use crate::parts::mac::{FlowWork as _, LinkWork as _, MdioWork as _};
 use crate::parts::queues::QueueWork as _;
 
 impl<P: IgbPorts> Windows<P> for Igb {

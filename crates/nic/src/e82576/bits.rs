@@ -3,28 +3,12 @@
 
 /// CTRL, §8.2.
 pub mod ctrl {
-    pub const FD: u32 = 1 << 0;
     pub const GIO_MASTER_DISABLE: u32 = 1 << 2;
-    pub const SLU: u32 = 1 << 6;
-    pub const SPEED_SHIFT: u32 = 8;
-    pub const FRCSPD: u32 = 1 << 11;
-    pub const FRCDPLX: u32 = 1 << 12;
-    pub const RST: u32 = 1 << 26;
-    pub const RFCE: u32 = 1 << 27;
-    pub const TFCE: u32 = 1 << 28;
     pub const VME: u32 = 1 << 30;
-    pub const PHY_RST: u32 = 1 << 31;
 }
 
 /// STATUS, §8.2.
 pub mod status {
-    pub const FD: u32 = 1 << 0;
-    pub const LU: u32 = 1 << 1;
-    pub const TXOFF: u32 = 1 << 4;
-    /// SPEED (7:6): 0 is 10 Mb/s, 1 is 100, 2 is 1000.
-    pub const SPEED_SHIFT: u32 = 6;
-    /// ASDV (9:8): the speed detected, coded alike.
-    pub const ASDV_SHIFT: u32 = 8;
     pub const GIO_MASTER_ENABLE: u32 = 1 << 19;
 }
 
@@ -52,15 +36,6 @@ pub mod eerd {
     pub const ADDRESS_SHIFT: u32 = 2;
 }
 
-/// MDIC, §8.2.
-pub mod mdic {
-    pub const READ: u32 = 0b10;
-    pub const WRITE: u32 = 0b01;
-    pub const READY: u32 = 1 << 28;
-    pub const INTERRUPT: u32 = 1 << 29;
-    pub const ERROR: u32 = 1 << 30;
-}
-
 /// SWSM, §8.7.
 pub mod swsm {
     pub const SMBI: u32 = 1 << 0;
@@ -69,11 +44,9 @@ pub mod swsm {
 /// ICR, ICS, IMS and IMC, §8.8.
 pub mod cause {
     pub const TXDW: u32 = 1 << 0;
-    pub const LSC: u32 = 1 << 2;
     pub const RXDMT0: u32 = 1 << 4;
     pub const RXMISS: u32 = 1 << 6;
     pub const RXDW: u32 = 1 << 7;
-    pub const MDAC: u32 = 1 << 9;
     pub const INT_ASSERTED: u32 = 1 << 31;
 }
 
@@ -101,7 +74,6 @@ pub mod ivar {
 pub mod fcrtl {
     /// In bytes.
     pub const RTL: u32 = 0xfff0;
-    pub const XONE: u32 = 1 << 31;
 }
 
 /// RCTL, §8.10.
@@ -111,15 +83,12 @@ pub mod rctl {
     pub const UPE: u32 = 1 << 3;
     pub const MPE: u32 = 1 << 4;
     pub const LPE: u32 = 1 << 5;
-    pub const LBM: u32 = 0b11 << 6;
     pub const MO_SHIFT: u32 = 12;
     pub const BAM: u32 = 1 << 15;
     pub const BSIZE_SHIFT: u32 = 16;
     pub const VFE: u32 = 1 << 18;
     pub const CFIEN: u32 = 1 << 19;
     pub const CFI: u32 = 1 << 20;
-    pub const DPF: u32 = 1 << 22;
-    pub const PMCF: u32 = 1 << 23;
     pub const SECRC: u32 = 1 << 26;
 }
 
@@ -127,7 +96,6 @@ pub mod rctl {
 pub mod tctl {
     pub const EN: u32 = 1 << 1;
     pub const PSP: u32 = 1 << 3;
-    pub const SWXOFF: u32 = 1 << 22;
 }
 
 /// RXDCTL and TXDCTL, §8.10 and §8.12.

@@ -64,7 +64,7 @@ impl Igb {
     }
 
     /// A frame leaves. PAUSE frames and runts are in the totals only.
-    pub(super) fn count_sent(&mut self, frame: &Frame, pause: bool) {
+    pub(super) fn count_sent_frame(&mut self, frame: &Frame, pause: bool) {
         let bytes = frame.len_with_fcs();
         self.regs.count(Reg::Tpt);
         self.regs.count_bytes(Reg::Totl, Reg::Toth, bytes);

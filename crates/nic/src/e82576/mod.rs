@@ -23,10 +23,9 @@ mod dca;
 mod dma;
 mod identity;
 mod interrupts;
-mod link;
+mod mac;
 mod missing;
 mod nvm;
-mod pause;
 mod phy;
 mod queues;
 pub mod regs;
@@ -42,6 +41,10 @@ use crate::config::{ConfigError, NicConfig};
 use crate::e82540::{Event as CardEvent, NicPorts};
 use crate::parts::buffers::Buffers;
 use crate::parts::filter::station_entry;
+use crate::parts::mac::{
+    FlowWork as _, LinkStatus, LinkView as _, LinkWork as _, MdioWork as _, WireWork as _,
+};
+use crate::parts::phy::ManagedPhy as _;
 use crate::parts::queues::QueueWork as _;
 use crate::parts::requests::Requests as _;
 use crate::parts::ring::DESCRIPTOR_BYTES;
@@ -144,7 +147,7 @@ pub struct Igb {
     regs: Regs,
     nvm: nvm::Nvm,
     phy: phy::IgpPhy,
-    link: link::LinkStatus,
+    link: LinkStatus,
     control: control::Control,
     irq: interrupts::Interrupts,
     dma: dma::Dma,
@@ -172,7 +175,7 @@ impl Igb {
             link_rate,
             regs: Regs::new(),
             phy: phy::IgpPhy::new(),
-            link: link::LinkStatus::default(),
+            link: LinkStatus::default(),
             control: control::Control::default(),
             irq: interrupts::Interrupts::default(),
             dma: dma::Dma::default(),

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::parts::phy::{LinkAction, LinkMode, Phy};
+use crate::parts::phy::{LinkAction, ManagedPhy, Phy};
 
 mod reg {
     pub const ID1: u32 = 2;
@@ -40,44 +40,27 @@ impl IgpPhy {
         IgpPhy { phy: Phy::new(), page: 0 }
     }
 
-    /// Whether the link is up.
-    pub fn link(&self) -> bool {
-        self.phy.link()
-    }
-
-    /// The link comes up or goes down.
-    pub fn set_link(&mut self, up: bool) {
-        self.phy.set_link(up);
-    }
-
-    /// Whether transmitted frames come back instead of leaving.
-    pub fn loopback(&self) -> bool {
-        self.phy.loopback()
-    }
-
-    /// Speed and duplex as negotiated or forced.
-    pub fn mode(&self) -> LinkMode {
-        self.phy.mode()
-    }
-
-    /// Whether software has switched the PHY off.
-    pub fn powered_down(&self) -> bool {
-        self.phy.powered_down()
-    }
-
-    /// The reset pin: all registers take their defaults.
-    pub fn hardware_reset(&mut self) {
-        self.phy.hardware_reset();
-        self.page = 0;
-    }
-
     /// The page's number stands above the five bits of a register's.
     fn is_paged(&self, register: u32) -> bool {
         self.page >> 5 != 0 && register >= reg::FIRST_PAGED
     }
+}
 
-    /// A register as software reads it. `pause` says whether the partner advertises PAUSE.
-    pub fn read(&mut self, register: u32, pause: bool) -> u16 {
+impl ManagedPhy for IgpPhy {
+    fn inner(&self) -> &Phy {
+        &self.phy
+    }
+
+    fn inner_mut(&mut self) -> &mut Phy {
+        &mut self.phy
+    }
+
+    fn hardware_reset(&mut self) {
+        self.phy.hardware_reset();
+        self.page = 0;
+    }
+
+    fn read(&mut self, register: u32, pause: bool) -> u16 {
         match register {
             reg::PAGE => self.page,
             _ if self.is_paged(register) => GAIN,
@@ -93,8 +76,7 @@ impl IgpPhy {
         }
     }
 
-    /// Software writes a register.
-    pub fn write(&mut self, register: u32, value: u16) -> LinkAction {
+    fn write(&mut self, register: u32, value: u16) -> LinkAction {
         match register {
             reg::PAGE => self.page = value,
             _ if self.is_paged(register) => {}
@@ -115,7 +97,7 @@ mod tests {
             (phy.read(2, false), phy.read(3, false) & 0xfff0, phy.read(17, false)),
             (0x02a8, 0x0390, 0)
         );
-        phy.set_link(true);
+        phy.inner_mut().set_link(true);
         assert_eq!(phy.read(17, false), 0xc600);
         assert_eq!(phy.write(31, 0x11b1), LinkAction::Keep);
         assert_eq!((phy.read(17, false) >> 9 & 0x7f, phy.read(2, false)), (7, 0x02a8));

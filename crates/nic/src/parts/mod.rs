@@ -13,6 +13,7 @@ pub(crate) mod fifo;
 pub(crate) mod filter;
 pub(crate) mod headers;
 pub(crate) mod jobs;
+pub(crate) mod mac;
 pub(crate) mod offload;
 pub(crate) mod outlet;
 pub(crate) mod pause;

@@ -85,6 +85,20 @@ pub struct Phy {
     link_lost: bool,
 }
 
+/// A PHY of the family, as software reaches it through MDIC: a card's own may have registers of its own around the family's.
+pub(crate) trait ManagedPhy {
+    /// What the family has in common.
+    fn inner(&self) -> &Phy;
+    /// The same, to change.
+    fn inner_mut(&mut self) -> &mut Phy;
+    /// The reset pin: all registers take their defaults.
+    fn hardware_reset(&mut self);
+    /// A register as software reads it. `pause` says whether the partner advertises PAUSE.
+    fn read(&mut self, register: u32, pause: bool) -> u16;
+    /// Software writes a register.
+    fn write(&mut self, register: u32, value: u16) -> LinkAction;
+}
+
 impl Phy {
     /// A PHY after power-on; its link is down.
     pub fn new() -> Phy {
@@ -147,13 +161,36 @@ impl Phy {
         self.registers[reg::CONTROL] & control::POWER_DOWN != 0
     }
 
-    /// The reset pin: all registers take their defaults.
-    pub fn hardware_reset(&mut self) {
+    /// RESET and RESTART clear themselves; the vendor's registers keep their values over a software reset.
+    fn write_control(&mut self, value: u16) -> LinkAction {
+        let before = self.registers[reg::CONTROL];
+        let after = value & !(control::RESET | control::RESTART);
+        self.registers[reg::CONTROL] = after;
+        let restarted = value & (control::RESET | control::RESTART) != 0;
+        if after & control::POWER_DOWN != 0 {
+            LinkAction::Down
+        } else if restarted || (before ^ after) & control::LINK_BITS != 0 {
+            LinkAction::Restart
+        } else {
+            LinkAction::Keep
+        }
+    }
+}
+
+impl ManagedPhy for Phy {
+    fn inner(&self) -> &Phy {
+        self
+    }
+
+    fn inner_mut(&mut self) -> &mut Phy {
+        self
+    }
+
+    fn hardware_reset(&mut self) {
         self.set_defaults();
     }
 
-    /// A register as software reads it. `pause` says whether the partner advertises PAUSE.
-    pub fn read(&mut self, register: u32, pause: bool) -> u16 {
+    fn read(&mut self, register: u32, pause: bool) -> u16 {
         let register = register as usize % 32;
         let linked = |value: u16| if self.link { value } else { 0 };
         match register {
@@ -176,8 +213,7 @@ impl Phy {
         }
     }
 
-    /// Software writes a register.
-    pub fn write(&mut self, register: u32, value: u16) -> LinkAction {
+    fn write(&mut self, register: u32, value: u16) -> LinkAction {
         let register = register as usize % 32;
         match register {
             reg::CONTROL => self.write_control(value),
@@ -193,21 +229,6 @@ impl Phy {
                 self.registers[register] = value;
                 LinkAction::Keep
             }
-        }
-    }
-
-    /// RESET and RESTART clear themselves; the vendor's registers keep their values over a software reset.
-    fn write_control(&mut self, value: u16) -> LinkAction {
-        let before = self.registers[reg::CONTROL];
-        let after = value & !(control::RESET | control::RESTART);
-        self.registers[reg::CONTROL] = after;
-        let restarted = value & (control::RESET | control::RESTART) != 0;
-        if after & control::POWER_DOWN != 0 {
-            LinkAction::Down
-        } else if restarted || (before ^ after) & control::LINK_BITS != 0 {
-            LinkAction::Restart
-        } else {
-            LinkAction::Keep
         }
     }
 }

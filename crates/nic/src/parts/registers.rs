@@ -118,6 +118,10 @@ pub(crate) trait RegisterId: Copy + 'static {
     const SLOTS: &'static [u16];
     /// The row's number.
     fn row(self) -> usize;
+    /// Bits that software can write.
+    fn mask(self) -> u32 {
+        Self::TABLE[self.row()].mask
+    }
 }
 
 /// The enum, the table and the look-up of a chip: the bytes of its window, the chapter with its statistics registers, the rows.

@@ -16,6 +16,16 @@ pub(crate) enum Wakeup<Q> {
     WriteDone(u64),
     /// The queue's used descriptors have waited long enough for their write-back.
     WriteBack(Q),
+    /// The wire may be free for the next frame.
+    Wire,
+    /// A looped-back frame arrives.
+    Loopback,
+    /// Autonegotiation is over.
+    Link,
+    /// The partner's pause is over.
+    PauseOver,
+    /// An access to the PHY is over.
+    Mdio,
 }
 
 /// The directions whose requests are done.

@@ -18,6 +18,7 @@ use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts, Queue};
 use crate::parts::dma::{Lane, Piece, Requested};
 use crate::parts::engine::Ready;
+use crate::parts::mac::FlowWork as _;
 use crate::parts::queues::{QueueWork as _, Queues as _};
 use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;

@@ -18,6 +18,7 @@ use crate::parts::drops::{ArrivalState, DropClass, classify};
 use crate::parts::engine::Engine;
 use crate::parts::fifo::{Fifo, Stored};
 use crate::parts::filter::{Cast, Filter, Verdict, VlanFilter, vlan_tag};
+use crate::parts::mac::{FlowWork as _, LinkView as _, Mac as _};
 use crate::parts::ring::{DescriptorRing, Used};
 use crate::parts::waits::{Waits, WaitsFor};
 

@@ -9,7 +9,6 @@
 mod descriptor;
 mod engine;
 mod packet;
-mod wire;
 
 use std::collections::VecDeque;
 

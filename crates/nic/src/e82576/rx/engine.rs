@@ -20,6 +20,7 @@ use crate::e82576::regs::Reg;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
 use crate::parts::dma::{Lane, Moved, Piece, Requested};
 use crate::parts::engine::Ready;
+use crate::parts::mac::FlowWork as _;
 use crate::parts::queues::{QueueWork as _, Queues as _};
 use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;

@@ -18,6 +18,7 @@ use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
 use crate::parts::dma::{Lane, Moved, Piece};
 use crate::parts::engine::Ready;
 use crate::parts::jobs::{Fetched, Job};
+use crate::parts::mac::WireWork as _;
 use crate::parts::queues::{QueueWork as _, Queues as _};
 use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;
@@ -47,7 +48,7 @@ impl Igb {
         if self.stats.tx_malformed != malformed {
             log!(now, Nic, Warn, "{}: a transmit descriptor or packet makes no sense", self.name);
         }
-        self.tx_send(now, ports);
+        self.send_frames(now, ports);
         if blocked && let Some(at) = self.tx.outlet.next() {
             self.wake_for_wire(at, ports);
         }

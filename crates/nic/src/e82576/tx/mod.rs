@@ -8,7 +8,6 @@
 mod descriptor;
 mod engine;
 mod packet;
-mod wire;
 
 use std::collections::VecDeque;
 
@@ -24,7 +23,6 @@ use crate::parts::outlet::Outlet;
 use crate::parts::ring::{DescriptorRing, Used};
 pub(super) use descriptor::Context;
 pub(super) use packet::Packet;
-pub(super) use wire::PAUSES_KEPT;
 
 /// Contexts that a queue holds.
 pub(super) const CONTEXTS: usize = 2;
