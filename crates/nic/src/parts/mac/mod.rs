@@ -165,13 +165,12 @@ pub(crate) trait Mac: Queues {
     /// Whether a frame is a MAC control frame for this station, and its opcode and first parameter.
     fn control_frame(&self, bytes: &[u8]) -> Option<(u16, u16)> {
         let of_type = self.regs().get(Self::MAC.control_type);
-        let [low, high] = Self::MAC.control_address.map(|register| self.regs().get(register));
-        // Most cards have none that they look for.
+        // Asked of every frame, while few drivers want any found.
         if of_type == 0 {
-            None
-        } else {
-            pause::control_frame(bytes, of_type, [pause::address(low, high), self.station_address()])
+            return None;
         }
+        let [low, high] = Self::MAC.control_address.map(|register| self.regs().get(register));
+        pause::control_frame(bytes, of_type, [pause::address(low, high), self.station_address()])
     }
 }
 

@@ -4,9 +4,9 @@
 
 use doorbell_sim::{Ps, log};
 
-use super::MacWork;
 use super::bits::ctrl;
 use super::link::LinkView as _;
+use super::{MacWork, WayOut};
 use crate::NicPorts;
 use crate::parts::fifo::Stored as _;
 use crate::parts::requests::Wakeup;
@@ -19,12 +19,10 @@ pub(crate) trait WireWork<P: NicPorts>: MacWork<P> {
         let honours = self.control_has(ctrl::RFCE);
         let ahead = if honours { 1 } else { usize::from(self.parameters().wire_frames_ahead) };
         loop {
-            let (any, any_pause) = {
-                let out = self.way_out();
-                (!out.fifo.is_empty(), !out.pauses.is_empty())
-            };
-            let pause = any_pause && self.link_up();
-            if !pause && (!any || !self.may_send()) {
+            let WayOut { fifo, pauses, .. } = self.way_out();
+            let (frames, pauses) = (!fifo.is_empty(), !pauses.is_empty());
+            let pause = pauses && self.link_up();
+            if !pause && !(frames && self.may_send()) {
                 return;
             }
             let outlet = self.way_out().outlet;
