@@ -44,6 +44,22 @@ impl DebugSymbols {
         let held = hold(folder).map_err(ImageError::io("open", folder))?;
         Ok(held.map(|held| DebugSymbols { folder: folder.to_owned(), _held: held }))
     }
+
+    /// The same, and says which of the programs have none there.
+    fn told(
+        folder: &Path,
+        programs: &ByBuildId,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Option<DebugSymbols>, ImageError> {
+        let there = DebugSymbols::find(folder)?;
+        if there.is_some() {
+            let lacking = lacking(folder, programs);
+            if !lacking.is_empty() {
+                progress(&without(&lacking, programs.len()));
+            }
+        }
+        Ok(there)
+    }
 }
 
 /// The debugging symbols of an image's programs. They are fetched through the cache of [`BuildOptions::cache_dir`] into a folder below
@@ -56,12 +72,12 @@ pub fn fetch_debug_symbols(
     progress: &mut dyn FnMut(&str),
 ) -> Result<DebugSymbols, ImageError> {
     let path = options.out_dir.join(format!("{}-{}", image.name(), &image.hash()[..NAME_DIGITS]));
-    if let Some(there) = DebugSymbols::find(&path)? {
+    if let Some(there) = DebugSymbols::told(&path, programs, progress)? {
         return Ok(there);
     }
     let place = Place::prepare(&BuildOptions { out_dir: path.clone(), ..options.clone() }, progress)?;
     // Another process may have fetched them meanwhile.
-    if let Some(there) = DebugSymbols::find(&path)? {
+    if let Some(there) = DebugSymbols::told(&path, programs, progress)? {
         return Ok(there);
     }
     host::require(
@@ -84,16 +100,13 @@ pub fn fetch_debug_symbols(
     if wanted.len() == programs.len() {
         return Err(ImageError::NoDebugSymbols { image: image.name().to_owned(), programs: programs.len() });
     }
-    if !wanted.is_empty() {
-        progress(&without(&wanted, programs.len()));
-    }
     // Durable before it has its name, and readable by others as an image is.
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(fresh.path(), readable).map_err(ImageError::io("change", fresh.path()))?;
     files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
     files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
     // Nobody removes it before this process lets its lock go.
-    Ok(DebugSymbols::find(&path)?.expect("it has just been put there"))
+    Ok(DebugSymbols::told(&path, programs, progress)?.expect("it has just been put there"))
 }
 
 /// Where packages of debugging symbols are.
@@ -170,8 +183,7 @@ fn with_symbols(index: &str, wanted: &mut ByBuildId) -> Result<Vec<Package>, Str
 /// Takes the programs' files out of unpacked packages.
 fn keep(programs: &ByBuildId, unpacked: &Path, into: &Path) -> Result<(), ImageError> {
     for id in programs.keys() {
-        let Some((first, rest)) = id.split_at_checked(2) else { continue };
-        let name = format!(".build-id/{first}/{rest}.debug");
+        let Some(name) = file_of(id) else { continue };
         let from = unpacked.join("usr/lib/debug").join(&name);
         // A link would lead elsewhere.
         if !fs::symlink_metadata(&from).is_ok_and(|found| found.is_file()) {
@@ -183,6 +195,18 @@ fn keep(programs: &ByBuildId, unpacked: &Path, into: &Path) -> Result<(), ImageE
         fs::copy(&from, &to).map_err(ImageError::io("write", &to))?;
     }
     Ok(())
+}
+
+/// Where a folder of symbols has those of a build ID.
+fn file_of(id: &str) -> Option<String> {
+    let (first, rest) = id.split_at_checked(2)?;
+    Some(format!(".build-id/{first}/{rest}.debug"))
+}
+
+/// Those of the programs whose symbols are not in a folder.
+fn lacking(folder: &Path, programs: &ByBuildId) -> ByBuildId {
+    let has = |id: &str| file_of(id).is_some_and(|name| folder.join(name).exists());
+    programs.iter().filter(|(id, _)| !has(id)).map(|(id, path)| (id.clone(), path.clone())).collect()
 }
 
 fn without(wanted: &ByBuildId, all: usize) -> String {
@@ -197,6 +221,24 @@ fn without(wanted: &ByBuildId, all: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_without_symbols_are_named_each_time_that_the_folder_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = [("abcd", "usr/bin/one"), ("abef", "usr/lib/two.so"), ("x", "usr/bin/odd")];
+        let programs: ByBuildId =
+            programs.iter().map(|(id, path)| ((*id).to_owned(), (*path).to_owned())).collect();
+        let mut said = Vec::new();
+        let mut told = |folder: &Path| {
+            DebugSymbols::told(folder, &programs, &mut |line| said.push(line.to_owned())).unwrap().is_some()
+        };
+        assert!(!told(&folder.path().join("none")));
+        let there = folder.path().join("image-1");
+        fs::create_dir_all(there.join(".build-id/ab")).unwrap();
+        fs::write(there.join(".build-id/ab/cd.debug"), "").unwrap();
+        assert!(told(&there) && told(&there));
+        assert_eq!(said, ["no debugging symbols for 2 of 3 programs and libraries: two.so, odd"; 2]);
+    }
 
     #[test]
     fn the_mirror_of_debugging_symbols_stands_beside_the_other_unless_it_is_named() {
