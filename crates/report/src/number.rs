@@ -92,9 +92,10 @@ pub(crate) fn rate(value: f64) -> String {
     fixed(value, if value >= 99.995 { 2 } else { 3 })
 }
 
-/// A rate without trailing zeros, for axis labels and prose: 1, 4.5, 14.88.
+/// A rate without trailing zeros, for axis labels and prose: 1, 4.5, 14.88. What three decimals would make a zero keeps two digits.
 pub(crate) fn trimmed(value: f64) -> String {
-    let text = fixed(value, 3);
+    let decimals = if value > 0.0 && value < 5e-4 { 1 - value.log10().floor() as i32 } else { 3 };
+    let text = fixed(value, decimals.unsigned_abs() as usize);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -176,6 +177,7 @@ mod tests {
         assert_eq!(trimmed(14.88), "14.88");
         assert_eq!(trimmed(10.0), "10");
         assert_eq!(trimmed(0.0), "0");
+        assert_eq!([trimmed(0.000_1), trimmed(0.000_234)], ["0.0001", "0.00023"]);
         assert_eq!(trimmed(1500.0), "1,500");
     }
 }
