@@ -123,6 +123,14 @@ impl Plan {
         Ok(plan)
     }
 
+    /// In which order points are measured: every one once, then every one again. What is compared of the host's time is then measured soon after
+    /// each other, and a sweep that is stopped has something of all.
+    pub fn in_rounds(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..self.points.len()).collect();
+        all.sort_by_key(|&index| self.points[index].repetition);
+        all
+    }
+
     /// Each point's identity, which belongs to the guest that it boots: images that are missing are built.
     pub fn identities(
         &self,

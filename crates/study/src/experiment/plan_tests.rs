@@ -24,6 +24,8 @@ fn a_grid_is_every_combination_and_the_last_parameter_varies_fastest() {
     assert_eq!(words[2], "core.ipc=1 loadgen.traffic.frame_size=64B rate=50% seed=5");
     assert_eq!(words[4], "core.ipc=1 loadgen.traffic.frame_size=512B rate=1Mpps seed=5");
     assert_eq!((plan.points[15].config.core.ipc, plan.points[15].config.run.seed), (2.0, 6));
+    let rounds = plan.in_rounds();
+    assert_eq!((rounds.len(), &rounds[..3], &rounds[8..11]), (16, &[0, 2, 4][..], &[1, 3, 5][..]));
 }
 
 #[test]

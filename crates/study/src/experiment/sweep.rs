@@ -77,7 +77,9 @@ pub fn sweep(
     let mut result = Sweep::default();
     // Two points of one identity are measured once.
     let mut begun = std::collections::BTreeSet::new();
-    let mut waiting: VecDeque<usize> = (0..plan.points.len())
+    let mut waiting: VecDeque<usize> = plan
+        .in_rounds()
+        .into_iter()
         .filter(|&index| match store.state(&identities[index]) {
             State::Done => false,
             State::Missing => begun.insert(&identities[index]),
