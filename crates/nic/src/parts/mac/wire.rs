@@ -22,7 +22,7 @@ pub(crate) trait WireWork<P: NicPorts>: MacWork<P> {
             let WayOut { fifo, pauses, .. } = self.way_out();
             let (frames, pauses) = (!fifo.is_empty(), !pauses.is_empty());
             let pause = pauses && self.link_up();
-            if !pause && !(frames && self.may_send()) {
+            if !(pause || frames && self.may_send()) {
                 return;
             }
             let outlet = self.way_out().outlet;
