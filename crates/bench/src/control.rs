@@ -51,6 +51,32 @@ pub struct Stage {
     is_likely: bool,
 }
 
+impl Stage {
+    /// What begins at a simulated time, and takes so long if that is known.
+    pub fn new(name: &'static str, now: Ps, length: Option<Ps>) -> Stage {
+        let span = length.map(|length| (now.0, now.saturating_add(length).0));
+        Stage { name, span, is_likely: false }
+    }
+
+    /// The same of what is likely to take as long as the last one of its kind, if there was one.
+    pub fn likely(name: &'static str, now: Ps, last: Option<Ps>) -> Stage {
+        Stage { is_likely: true, ..Stage::new(name, now, last) }
+    }
+
+    /// How far it is; `at` is where it is in its own measure.
+    fn progress(&self, at: u64, instructions: u64, now: Ps) -> Progress {
+        let done =
+            |(from, to): (u64, u64)| at.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
+        let share = self.span.map(done).filter(|share| *share <= 1.0 || !self.is_likely);
+        Progress { stage: self.name, share: share.map(|share| share.min(1.0)), instructions, now }
+    }
+
+    /// How far it is in simulated time.
+    pub fn at(&self, instructions: u64, now: Ps) -> Progress {
+        self.progress(now.0, instructions, now)
+    }
+}
+
 /// How a long piece of work reports and is interrupted.
 pub struct Control<'a> {
     /// Set when the user wants to stop.
@@ -83,14 +109,7 @@ impl Control<'_> {
 
     /// Something else begins, which takes so long if that is known.
     pub(crate) fn begin(&mut self, name: &'static str, now: Ps, length: Option<Ps>) {
-        let span = length.map(|length| (now.0, now.saturating_add(length).0));
-        self.stage = Stage { name, span, is_likely: false };
-    }
-
-    /// The same of what is likely to take as long as the last one of its kind, if there was one.
-    pub(crate) fn begin_as(&mut self, name: &'static str, now: Ps, last: Option<Ps>) {
-        self.begin(name, now, last);
-        self.stage.is_likely = true;
+        self.stage = Stage::new(name, now, length);
     }
 
     /// The same of what is played, counted in instructions.
@@ -105,11 +124,7 @@ impl Control<'_> {
 
     /// The same; `at` is where the work is in the stage's own measure.
     pub(crate) fn show_at(&mut self, at: u64, instructions: u64, now: Ps) {
-        let Stage { name: stage, span, is_likely } = self.stage;
-        let done =
-            |(from, to): (u64, u64)| at.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
-        let share = span.map(done).filter(|share| *share <= 1.0 || !is_likely).map(|share| share.min(1.0));
-        (self.progress)(&Progress { stage, share, instructions, now });
+        (self.progress)(&self.stage.progress(at, instructions, now));
     }
 }
 
@@ -212,7 +227,7 @@ mod tests {
         control.show(7, Ps(300));
         control.begin_played("measuring", 10, 20);
         control.show_at(15, 15, Ps(1));
-        control.begin_as("booting", Ps::ZERO, Some(Ps(100)));
+        control.stage = Stage::likely("booting", Ps::ZERO, Some(Ps(100)));
         control.show(8, Ps(50));
         control.show(9, Ps(101));
         let shares = [None, Some(0.5), Some(1.0), Some(0.5), Some(0.5), None];

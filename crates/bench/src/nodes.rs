@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
-use crate::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::control::{Control, LINES_SHOWN, Stage, run_network_watched};
 use crate::disks::{BOOT_SEED, disks_identity, open_disks};
 use crate::error::{RunError, describe};
 use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
@@ -248,7 +248,7 @@ impl Plan for NodesPlan {
             machine.load(&guest(image, of)?)?;
             machine.console.watch(Some(&of.ready_marker));
         }
-        control.begin_as("booting", Ps::ZERO, length.last());
+        control.stage = Stage::likely("booting", Ps::ZERO, length.last());
         self.run_until_ready(&mut network, control)?;
         length.keep(network.now());
         let instructions = network.instructions();

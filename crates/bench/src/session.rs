@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
-use crate::control::{Control, LINES_SHOWN, run_watched, run_watched_until};
+use crate::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
 use crate::counting::Counting;
 use crate::disks::{disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
@@ -134,7 +134,7 @@ impl Plan for MachinePlan {
     fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
         let guest = read_guest(&self.image, self.bootargs.clone())?;
         (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
-        control.begin_as("booting", Ps::ZERO, length.last());
+        control.stage = Stage::likely("booting", Ps::ZERO, length.last());
         let mut machine = machine_for_boot(&self.config, &self.disks)?;
         machine.load(&guest)?;
         drop(guest);

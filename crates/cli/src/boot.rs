@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    BootLength, M5Next, M5Ops, Places, Progress, Results, RunConfig, bare_identity, fingerprint,
+    BootLength, M5Next, M5Ops, Places, Progress, Results, RunConfig, Stage, bare_identity, fingerprint,
     guest_identity, image_for, machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
@@ -179,48 +179,41 @@ fn took(machine: &Machine, first: u64, gone: Duration) -> String {
 struct Course {
     screen: Screen,
     is_shown: bool,
-    from: Ps,
-    until: Option<Ps>,
-    /// How long its kernel took to have a console the last time, while it has none.
-    booting: Option<(BootLength, Option<Ps>)>,
+    stage: Stage,
+    /// What comes when its kernel is up, and where the length of the boot is kept.
+    booting: Option<(Stage, BootLength)>,
 }
 
 impl Course {
     fn begin(machine: &Machine, args: &BootArgs, places: &Places) -> Course {
-        let screen = Screen::new(false);
-        let boots = args.bare.is_none() && args.checkpoint.is_none();
-        let booting = boots.then(|| {
-            let length = BootLength::of_image(places, &args.image, &args.append);
-            let last = length.last();
-            (length, last)
-        });
-        Course { is_shown: screen.moves(), screen, from: machine.now(), until: args.max_time, booting }
+        let (screen, from) = (Screen::new(false), machine.now());
+        let length = args.max_time.map(|until| until.saturating_sub(from));
+        let running = Stage::new("running", from, length);
+        let (stage, booting) = if args.bare.is_some() || args.checkpoint.is_some() {
+            (running, None)
+        } else {
+            let kept = BootLength::of_image(places, &args.image, &args.append);
+            let stage = match length {
+                Some(_) => Stage::new("booting", from, length),
+                None => Stage::likely("booting", from, kept.last()),
+            };
+            (stage, Some((running, kept)))
+        };
+        Course { is_shown: screen.moves(), screen, stage, booting }
     }
 
     /// Its kernel is up as soon as somebody listens to its console.
     fn follow(&mut self, machine: &Machine) {
         if machine.listens_to_input()
-            && let Some((length, _)) = self.booting.take()
+            && let Some((running, kept)) = self.booting.take()
         {
-            length.keep(machine.now());
+            self.stage = running;
+            kept.keep(machine.now());
         }
     }
 
     fn at(&self, machine: &Machine) -> Progress {
-        let now = machine.now();
-        let share_of = |until: Ps| {
-            let (gone, all) = (now.saturating_sub(self.from), until.saturating_sub(self.from));
-            gone.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
-        };
-        let (stage, share) = match (&self.booting, self.until) {
-            // What takes longer than the last time has no share.
-            (Some((_, last)), None) => ("booting", last.map(share_of).filter(|share| *share <= 1.0)),
-            (booting, until) => {
-                let stage = if booting.is_some() { "booting" } else { "running" };
-                (stage, until.map(share_of).map(|share| share.min(1.0)))
-            }
-        };
-        Progress { stage, share, instructions: machine.instructions(), now }
+        self.stage.at(machine.instructions(), machine.now())
     }
 
     fn show(&self, machine: &Machine) {
