@@ -207,6 +207,7 @@ impl RunConfig {
             loadgen: self.loadgen.clone(),
             port: self.port.clone(),
             hart: self.hart.clone(),
+            beside: neighbour::beside(self),
         }
     }
 

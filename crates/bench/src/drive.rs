@@ -63,6 +63,7 @@ impl RunConfig {
         // What is told of the test node's port holds for the one at the cable's other end.
         drive.port = drive.ports().alone(node - 1);
         drive.hart.clear();
+        drive.beside = 0;
         drive.core = CoreConfig {
             model: CoreModel::Functional,
             frequency: faster.frequency,

@@ -173,6 +173,7 @@ pub(crate) fn describe(outcome: Outcome, waited: Ps) -> String {
         Outcome::PowerOff { code: 0 } => "the guest powered off".into(),
         Outcome::PowerOff { code } => format!("the guest powered off with the failure code {code}"),
         Outcome::Asleep => "the guest sleeps and nothing is left that would wake it".into(),
+        Outcome::Beside => "a trace that is played beside the machine cannot be read further".into(),
         Outcome::M5Op { function, .. } => format!("the guest ended the run with the m5op {function:#x}"),
         Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => "the run ended early".into(),
     }

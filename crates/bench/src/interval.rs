@@ -8,6 +8,7 @@ use doorbell_sim::Ps;
 use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
 
+use crate::beside;
 use crate::config::RunConfig;
 use crate::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
 use crate::ports;
@@ -161,6 +162,7 @@ impl Interval {
             state_hash: format!("{:016x}", network.state_hash()),
             timing,
             cores: cores.unwrap_or_default(),
+            beside: beside::figures(self.nodes[0].beside.each_ref().map(Vec::as_slice), config, self.seconds),
             interrupts_per_second: ports::interrupts_per_second(&self.nodes[0].ports, self.seconds),
             ports: self.nodes[0].ports.clone(),
             wire_share: self.busy.iter().max().map(|busy| per(*busy as f64 * 1e-12, self.seconds)),

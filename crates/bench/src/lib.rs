@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod boot_length;
 mod boot_turn;
 mod booted;

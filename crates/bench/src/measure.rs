@@ -13,6 +13,7 @@ use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::pcap::PcapFile;
 
+use crate::beside;
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::counting::{Counted, Counting};
@@ -158,6 +159,7 @@ pub(crate) fn summarise(
         (timing::figures(&span, machine), timing::cores(&span))
     });
     let (timing, cores) = timing.unzip();
+    let beside = beside::figures(window.beside.each_ref().map(Vec::as_slice), config, figures.seconds);
     let mut ports = window.ports;
     if let Some(counted) = counted {
         counted.tell(&mut ports);
@@ -189,6 +191,7 @@ pub(crate) fn summarise(
         wire_share: wire_share(config, machine),
         steady: window.steady,
         memory_over_time: window.memory,
+        beside,
         ..PointSummary::of_window(figures, frame_size)
     })
 }

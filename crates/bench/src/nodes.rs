@@ -8,15 +8,18 @@ use doorbell_machine::{
     ConfigError, DiskFile, End, Guest, LinkConfig, MachineConfig, Network, NetworkCheckpoint, NetworkConfig,
     NetworkOutcome, Outcome, SwitchConfig,
 };
+use doorbell_results::PlayedTrace;
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::beside::Programs;
 use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_network_watched};
 use crate::disks::{BOOT_SEED, disks_identity, open_disks};
 use crate::error::{RunError, describe};
+use crate::neighbour::NeighbourConfig;
 use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
 use crate::session::LINK_STEP;
@@ -56,6 +59,8 @@ pub struct TestbedPlan {
     pub boot_timeout: Ps,
     /// Host threads that run the nodes.
     pub threads: usize,
+    /// What is played beside the tested node.
+    pub(crate) neighbour: NeighbourConfig,
 }
 
 impl TestbedPlan {
@@ -81,6 +86,7 @@ impl TestbedPlan {
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads: 1,
+            neighbour: config.options::<NeighbourConfig>().clone(),
         })
     }
 
@@ -143,6 +149,8 @@ pub struct NodesPlan {
     images: Vec<Image>,
     /// The disks of each node.
     disks: Vec<Vec<DiskFile>>,
+    /// What is played beside the tested one.
+    beside: Programs,
 }
 
 impl NodesPlan {
@@ -163,7 +171,9 @@ impl NodesPlan {
         let identities = named
             .map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks) + &run_up)
             .collect();
-        Ok(NodesPlan { plan, from: (places.clone(), source.clone()), identities, images, disks })
+        let beside = Programs::open(&plan.neighbour, control.say)?;
+        let from = (places.clone(), source.clone());
+        Ok(NodesPlan { plan, from, identities, images, disks, beside })
     }
 
     fn network(&self, config: NetworkConfig, seed: u64) -> Result<Network, ConfigError> {
@@ -261,6 +271,7 @@ impl Plan for NodesPlan {
 
     fn restored(&self, checkpoint: &NetworkCheckpoint) -> Result<Network, RunError> {
         let mut network = self.network(self.plan.network.clone(), self.plan.seed)?;
+        self.beside.join(network.node_mut(0))?;
         // Faults follow from the seed of the run, whatever links have carried before and whatever the seed of the boot was.
         let faults = network.fault_streams();
         network.restore(checkpoint, &self.guests())?;
@@ -270,6 +281,10 @@ impl Plan for NodesPlan {
 
     fn images(&self) -> &[Image] {
         &self.images
+    }
+
+    fn beside(&self) -> Vec<PlayedTrace> {
+        self.beside.known()
     }
 }
 

@@ -3,9 +3,11 @@
 use doorbell_image::Image;
 use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::{CheckpointFile, ConfigError, DiskFile, Limits, Machine, Outcome};
+use doorbell_results::PlayedTrace;
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::beside::Programs;
 use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
@@ -65,6 +67,7 @@ pub struct MachinePlan {
     guest: String,
     disks: Vec<DiskFile>,
     image: Image,
+    beside: Programs,
 }
 
 /// A workload whose application is ready to be measured, any number of times.
@@ -88,7 +91,8 @@ impl MachinePlan {
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), &config.run.disks)?;
-        Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image })
+        let beside = Programs::open(config.options(), control.say)?;
+        Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
     }
 
     /// Runs until the application is ready and every NIC receives, where somebody is to send.
@@ -151,12 +155,17 @@ impl Plan for MachinePlan {
 
     fn restored(&self, checkpoint: &CheckpointFile) -> Result<Machine, RunError> {
         let mut machine = machine_with(&self.config, &self.disks)?;
+        self.beside.join(&mut machine)?;
         machine.restore(checkpoint, &self.guest)?;
         Ok(machine)
     }
 
     fn images(&self) -> &[Image] {
         std::slice::from_ref(&self.image)
+    }
+
+    fn beside(&self) -> Vec<PlayedTrace> {
+        self.beside.known()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::nodes::NodesPlan;
 use crate::places::Places;
 use crate::system::System;
-use doorbell_results::Ran;
+use doorbell_results::{PlayedTrace, Ran};
 
 /// Where what is ready comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +89,8 @@ pub trait Plan {
     fn restored(&self, checkpoint: &Self::Checkpoint) -> Result<Self::System, RunError>;
     /// The images of its guests.
     fn images(&self) -> &[Image];
+    /// The traces that are played beside them.
+    fn beside(&self) -> Vec<PlayedTrace>;
 }
 
 /// A system at the point where its applications have just become ready.
@@ -204,7 +206,7 @@ impl<P: Plan> Testbed<P> {
             doorbell_commit: self.commit.to_owned(),
             images: self.plan.images().iter().map(Image::provenance).collect(),
             boot: format!("{:016x}", self.checkpoint.hash()),
-            traces: Vec::new(),
+            traces: self.plan.beside(),
         }
     }
 }

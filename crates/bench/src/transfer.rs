@@ -191,7 +191,7 @@ impl Test<'_, '_> {
         })
     }
 
-    /// What moved, as the cable shows it, and how it went. A timed core's own books know better when it slept ([`idle`] is of functional ones).
+    /// What moved, as the cable shows it, and how it went.
     fn figures(&self, interval: &Interval) -> TransferFigures {
         let unit = if self.load.transaction.is_some() { "transactions/s" } else { "Gbps" };
         let load = self.load;
@@ -199,6 +199,7 @@ impl Test<'_, '_> {
         let (moved, seconds) = (load.moved(&sides), interval.seconds);
         let (counted, data) = (load.transaction.is_some(), &sides[load.data()].carried);
         let per_second = counted.then(|| moved.transactions / seconds);
+        let [test, drive] = [0, 1].map(|node| Idle::of(self.network, node, interval));
         TransferFigures {
             load: load.name.clone(),
             connections: load.connections,
@@ -214,8 +215,10 @@ impl Test<'_, '_> {
             wire_to_server: interval.sent[1].clone(),
             nic_drops: [0, 1].map(|node| all_dropped(&interval.dropped[node][0])),
             node_instructions: [0, 1].map(|node| interval.instructions[node]),
-            test_idle: idle(self.network, 0, interval),
-            drive_idle: idle(self.network, 1, interval),
+            test_idle: test.all,
+            drive_idle: drive.all,
+            test_least_idle: Some(test.least),
+            drive_least_idle: Some(drive.least),
             behind: self.behind(interval),
             cores: shards::figures(load, interval),
             over_time: self.course.parts(counted),
@@ -226,12 +229,14 @@ impl Test<'_, '_> {
     /// A server behind a gateway, which is node 2, on the second cable.
     fn behind(&self, interval: &Interval) -> Option<Behind> {
         let wires = interval.sent.get(2..4)?;
+        let idle = Idle::of(self.network, 2, interval);
         Some(Behind {
             wire_to_server: wires[0].clone(),
             wire_to_gateway: wires[1].clone(),
             nic_drops: [&interval.dropped[2][0], &interval.dropped[0][1]].map(all_dropped),
             instructions: interval.instructions[2],
-            idle: idle(self.network, 2, interval),
+            idle: idle.all,
+            least_idle: Some(idle.least),
         })
     }
 
@@ -272,11 +277,31 @@ fn ended(network: &Network, load: &Load, outcome: &NetworkOutcome) -> RunError {
     RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
 }
 
-/// The share of the interval in which a functional node's cores had nothing to do: the slots that instructions have not taken.
-fn idle(network: &Network, node: usize, interval: &Interval) -> f64 {
-    let config = network.node(node).config();
-    let slots = config.core.frequency.0 as f64 * config.core.ipc * f64::from(config.platform.harts);
-    (1.0 - interval.instructions[node] as f64 / (slots * interval.seconds)).clamp(0.0, 1.0)
+/// In what share of an interval a node's cores had nothing to do.
+struct Idle {
+    /// All of them.
+    all: f64,
+    /// The one that had least rest.
+    least: f64,
+}
+
+impl Idle {
+    /// A timed core's books say when it slept. Of a functional one these are the slots that instructions have not taken.
+    fn of(network: &Network, node: usize, interval: &Interval) -> Idle {
+        let (config, window) = (network.node(node).config(), &interval.nodes[node]);
+        let by_hart = window.by_hart.iter().enumerate().map(|(hart, instructions)| {
+            let core = config.hart(hart).core;
+            let cycles = core.frequency.0 as f64 * interval.seconds;
+            let idle = match &window.timed {
+                Some((begin, end)) => (end.books[hart].cpi_idle - begin.books[hart].cpi_idle) as f64 / cycles,
+                None => 1.0 - *instructions as f64 / (cycles * core.ipc),
+            };
+            idle.clamp(0.0, 1.0)
+        });
+        let by_hart: Vec<f64> = by_hart.collect();
+        let all = by_hart.iter().sum::<f64>() / by_hart.len().max(1) as f64;
+        Idle { all, least: by_hart.into_iter().fold(1.0, f64::min) }
+    }
 }
 
 /// Measures a load that has been run up to its pace, or has not yet begun, as `run` does it, and writes what there is of it. `add` puts into the
@@ -356,10 +381,7 @@ pub(crate) fn measure_part<T: Options + Transfers>(
 }
 
 /// Puts into a summary how it went, and says so if the drive node may have been the limit.
-fn into_summary(mut course: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
-    // Cycles of sleep an instruction, and instructions a cycle.
-    let asleep = summary.timing.as_ref().and_then(|timing| timing.get("CPI stack", "idle"));
-    course.test_idle = asleep.map_or(course.test_idle, |idle| (idle * summary.ipc).clamp(0.0, 1.0));
+fn into_summary(course: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
     if let Some(line) = limit(&course) {
         (control.say)(&line);
     }
@@ -436,7 +458,7 @@ fn limit(figures: &TransferFigures) -> Option<String> {
     let (who, idle) = figures.busiest_drive();
     (idle < IDLE_LEAST).then(|| {
         format!(
-            "the {who} was idle for {:.1} % of the time only: its core may be the limit, and not the test node; make it faster \
+            "a core of the {who} was idle for {:.1} % of the time only: it may be the limit, and not the test node; make it faster \
              (drive.frequency, drive.ipc)",
             idle * 100.0
         )

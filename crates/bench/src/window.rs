@@ -3,11 +3,13 @@
 //! A window begins and ends between two frames, so that exactly the frames offered in it reach the NIC while the NIC's
 //! counters are watched, one link latency later.
 
+use doorbell_machine::playback::BesideStats;
 use doorbell_machine::{CheckpointFile, ConfigError, Machine, Port, WatchRequest, Watched};
 use doorbell_nic::{Card, NicStats, WaitedDrops};
 use doorbell_results::{Drops, MemoryPart, PortFigures, Steady, WaitedFor};
 use doorbell_sim::{Frame, Ps};
 
+use crate::beside;
 use crate::config::RunConfig;
 use crate::error::RunError;
 use crate::observe::Trace;
@@ -15,9 +17,9 @@ use crate::phases::Run;
 use crate::ports::Moment;
 use crate::timing;
 
-/// Instructions of the harts that are measured.
-fn measured_instructions(machine: &Machine) -> u64 {
-    machine.harts()[..machine.measured_harts].iter().map(|hart| hart.instructions()).sum()
+/// Instructions of each hart that is measured.
+fn instructions_by_hart(machine: &Machine) -> Vec<u64> {
+    machine.harts()[..machine.measured_harts].iter().map(|hart| hart.instructions()).collect()
 }
 
 /// What the NICs counted, all together.
@@ -148,6 +150,10 @@ pub(crate) struct Window {
     pub end: NicTotals,
     pub ports: Vec<PortFigures>,
     pub instructions: u64,
+    /// Those of each hart, of a node.
+    pub by_hart: Vec<u64>,
+    /// What programs beside the harts had done at both ends.
+    pub beside: [Vec<BesideStats>; 2],
     /// What the timing models had counted at both ends.
     pub timed: Option<(timing::Moment, timing::Moment)>,
     /// What main memory did over its time.
@@ -164,6 +170,8 @@ pub(crate) struct Window {
 pub(crate) struct OpenWindow {
     begun: Ps,
     instructions: u64,
+    by_hart: Vec<u64>,
+    beside: Vec<BesideStats>,
     timed: Option<timing::Moment>,
     totals: NicTotals,
     figures: Moment,
@@ -175,7 +183,9 @@ impl OpenWindow {
     pub fn begin(machine: &Machine) -> OpenWindow {
         OpenWindow {
             begun: machine.now(),
-            instructions: measured_instructions(machine),
+            instructions: 0,
+            by_hart: instructions_by_hart(machine),
+            beside: beside::look(machine),
             timed: timing::Moment::of(machine),
             totals: nic_totals(machine),
             figures: Moment::of(machine),
@@ -185,11 +195,15 @@ impl OpenWindow {
 
     /// What has changed up to this moment.
     pub fn end(self, machine: &Machine) -> Window {
+        let by_hart = instructions_by_hart(machine);
+        let by_hart: Vec<u64> = by_hart.iter().zip(&self.by_hart).map(|(now, begin)| now - begin).collect();
         Window {
             begin: self.totals,
             end: nic_totals(machine),
             ports: self.figures.until(&Moment::of(machine), machine),
-            instructions: measured_instructions(machine) - self.instructions,
+            instructions: by_hart.iter().sum(),
+            by_hart,
+            beside: [self.beside, beside::look(machine)],
             timed: self.timed.zip(timing::Moment::of(machine)),
             ..Window::default()
         }
@@ -211,9 +225,10 @@ impl Run<'_, '_, Machine> {
             self.system.watch(request);
         }
         let (begun, instructions) = (self.system.now(), self.system.instructions());
+        let beside = beside::look(self.system);
         let timed = timing::Moment::of(self.system);
         let Look { totals, figures, .. } = self.look()?;
-        Ok(OpenWindow { begun, instructions, timed, totals, figures, edge })
+        Ok(OpenWindow { begun, instructions, by_hart: Vec::new(), beside, timed, totals, figures, edge })
     }
 
     /// Ends the window at the next gap, and the traffic with it.
@@ -224,6 +239,7 @@ impl Run<'_, '_, Machine> {
         self.system.stop_traffic();
         self.system.record(None);
         let instructions = self.system.instructions() - open.instructions;
+        let beside = [open.beside, beside::look(self.system)];
         let timed = open.timed.zip(timing::Moment::of(self.system));
         let watched = self.system.end_watch();
         let end = self.look()?;
@@ -234,6 +250,7 @@ impl Run<'_, '_, Machine> {
                 end: end.totals,
                 ports,
                 instructions,
+                beside,
                 timed,
                 edges,
                 ..Window::default()

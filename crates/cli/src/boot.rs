@@ -301,7 +301,9 @@ impl Shell {
                     self.asleep(&mut told_asleep)?;
                     self.real_time
                 }
-                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => false,
+                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } | Outcome::Beside => {
+                    false
+                }
                 Outcome::PowerOff { code: 0 } => return Ok(0),
                 Outcome::PowerOff { code } => bail!("the guest powered off with the failure code {code}"),
                 Outcome::Reset => {

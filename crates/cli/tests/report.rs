@@ -59,6 +59,7 @@ fn point() -> PointSummary {
         state_hash: "0".into(),
         timing: None,
         cores: Vec::new(),
+        beside: Vec::new(),
         functions: Some(vec![FunctionCost {
             program: "dpdk-testpmd".into(),
             object: "librte_net_e1000.so.25.0".into(),

@@ -48,6 +48,13 @@ pub struct MachineConfig {
     /// What harts have of their own.
     #[serde(skip_serializing_if = "HartTables::is_empty")]
     pub hart: HartTables,
+    /// Cores behind those of the harts, for programs that no guest sees ([`Machine::play_beside`](crate::Machine::play_beside)).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub beside: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The part of a machine that a guest can tell from another.
@@ -252,20 +259,46 @@ impl MachineConfig {
         let problem =
             format!("{}, and {} harts (platform.harts) are no whole number of cores", p.threads, p.harts);
         check(whole, "platform.threads", problem)?;
-        self.harts().validate(p.harts as usize)?;
+        self.check_beside()?;
+        self.harts().validate(self.cores_and_beside())?;
         if p.threads > 1 {
             self.harts().validate_threads(p.harts as usize)?;
         }
         self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
         if self.core.model == CoreModel::Timed {
             let memory = of_cores(&self.memory, p.threads as usize);
-            memory.validate((p.harts / p.threads) as usize).map_err(|e| ConfigError::below("memory", &e))?;
+            memory
+                .validate((p.harts / p.threads + self.beside) as usize)
+                .map_err(|e| ConfigError::below("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
         self.check_dca_queues()?;
         build_bridge(self, &[])?;
         self.loadgen.validate().map_err(|e| ConfigError::new("loadgen", e))?;
         Ok(())
+    }
+
+    /// Harts, and cores of programs beside them.
+    pub(crate) fn cores_and_beside(&self) -> usize {
+        (self.platform.harts + self.beside) as usize
+    }
+
+    fn check_beside(&self) -> Result<(), ConfigError> {
+        let fail = |problem: String| Err(ConfigError::new("neighbour.traces", problem));
+        match self.beside {
+            0 => Ok(()),
+            _ if self.core.model == CoreModel::Functional => fail(
+                "traces are played beside a machine whose cores are timed; set core.model=timed".to_owned(),
+            ),
+            _ if self.platform.threads > 1 => {
+                fail("traces are played on cores without threads; set platform.threads=1".to_owned())
+            }
+            beside if self.cores_and_beside() > HARTS_MAX as usize => fail(format!(
+                "{beside} of them and {} harts; a machine has {HARTS_MAX} cores at most",
+                self.platform.harts
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Queues that direct cache access treats apart are ones that their devices have.

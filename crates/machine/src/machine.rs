@@ -17,6 +17,7 @@ use crate::functions::{FUNCTIONS_MAX, PciFunction, PluggedFunction};
 use crate::harts::Harts;
 use crate::interrupt_controller::InterruptController;
 use crate::nic_function;
+use crate::playback::Beside;
 use crate::port::Port;
 use crate::ports_config::PortConfig;
 use crate::renew::Spare;
@@ -59,6 +60,8 @@ pub struct Machine {
     pub measured_harts: usize,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
+    /// Programs on cores behind the harts'.
+    pub(crate) beside: Option<Box<Beside>>,
     /// What was printed. An observer.
     pub console: Console,
 }
@@ -130,6 +133,7 @@ impl Machine {
             writers: Writers::new(platform.harts as usize),
             measured_harts: platform.harts as usize,
             outcome: None,
+            beside: None,
             console: Console::default(),
             config,
         };

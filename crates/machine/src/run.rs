@@ -53,6 +53,8 @@ pub enum Outcome {
         /// Which hart.
         hart: usize,
     },
+    /// A program beside the harts cannot go on: [`Machine::take_failure_beside`] says why.
+    Beside,
     /// A gem5 m5op retired.
     M5Op {
         /// Which hart did it.

@@ -291,7 +291,7 @@ mod tests {
         let page = comparison_html(&comparison, "doorbell compare one \"<two>\"");
         for part in [
             "&lt;48KiB&gt;",
-            "4 (3 to 5)",
+            "4 <span class=\"interval\">(3 to 5)</span>",
             "<td>outside</td>",
             "B: drops is 5 instead of 4.",
             "rate 2Mpps",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::comparison::{outside, percent_of, said_of, signed, value};
+use crate::comparison::{figure, outside, percent_of, said_of, signed, value};
 use crate::escape::Esc;
 use crate::number::NONE;
 use crate::page;
@@ -63,10 +63,14 @@ fn warnings(comparison: &Comparison, out: &mut String) {
 }
 
 fn begin_table(id: &str, title: &str, heads: &[&str], out: &mut String) {
+    let _ = write!(out, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n", Esc(title));
+    scrolled_table(title, heads, out);
+}
+
+fn scrolled_table(title: &str, heads: &[&str], out: &mut String) {
     let _ = write!(
         out,
-        "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n<div class=\"scroll\">\n\
-         <table class=\"numbers few\">\n<thead><tr>",
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{}, table\" tabindex=\"0\">\n<table class=\"numbers few compared\">\n<thead><tr>",
         Esc(title)
     );
     head_cells(heads, out);
@@ -127,12 +131,8 @@ fn figures(index: usize, point: &ComparedPoint, comparison: &Comparison, out: &m
     let (differ, same): (Vec<_>, Vec<_>) = others.into_iter().partition(|figure| figure.differs());
     for (what, figures) in [("others differ", differ), ("others are the same", same)] {
         if !figures.is_empty() {
-            let _ = write!(
-                out,
-                "<details>\n<summary>{} {what}</summary>\n<div class=\"scroll\">\n<table class=\"numbers few\">\n<thead><tr>",
-                figures.len()
-            );
-            head_cells(&heads, out);
+            let _ = write!(out, "<details>\n<summary>{} {what}</summary>\n", figures.len());
+            scrolled_table(&format!("{title}: {} {what}", figures.len()), &heads, out);
             figures.iter().for_each(|figure| figure_row(figure, out));
             out.push_str("</tbody>\n</table></div>\n</details>\n");
         }
@@ -141,21 +141,25 @@ fn figures(index: usize, point: &ComparedPoint, comparison: &Comparison, out: &m
 }
 
 fn figure_row(figure: &ComparedFigure, out: &mut String) {
-    let mut cells = vec![with_interval(figure.values[0])];
+    let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&figure.name));
+    with_interval(figure.values[0], out);
     for (other, difference) in figure.values[1..].iter().zip(&figure.differences) {
+        with_interval(*other, out);
         let by = difference.map_or(NONE.to_owned(), |own| signed(own.difference));
-        cells.extend([with_interval(*other), by, percent_of(*difference), outside(*difference).to_owned()]);
+        for cell in [by, percent_of(*difference), outside(*difference).to_owned()] {
+            let _ = write!(out, "<td>{}</td>", Esc(&cell));
+        }
     }
-    row(&figure.name, &cells, out);
+    out.push_str("</tr>\n");
 }
 
-fn with_interval(own: Option<ComparedValue>) -> String {
-    use crate::comparison::figure;
-    match own.and_then(|own| Some((own.value, own.interval?))) {
-        None => value(own),
-        Some((number, interval)) => match interval.high {
-            Some(high) => format!("{} ({} to {})", figure(number), figure(interval.low), figure(high)),
-            None => format!("{} (or more)", figure(number)),
-        },
+/// A cell with a value, and below it the interval in which it lies: beside it a table of two sides would not fit a screen.
+fn with_interval(own: Option<ComparedValue>, out: &mut String) {
+    let _ = write!(out, "<td>{}", Esc(&value(own)));
+    if let Some(interval) = own.and_then(|own| own.interval) {
+        let low = figure(interval.low);
+        let lies = interval.high.map_or("or more".to_owned(), |high| format!("{low} to {}", figure(high)));
+        let _ = write!(out, " <span class=\"interval\">({})</span>", Esc(&lies));
     }
+    out.push_str("</td>");
 }

@@ -177,7 +177,7 @@ impl ExperimentTable {
         }
         out.push_str(
             "<section aria-labelledby=\"points\">\n<h2 id=\"points\">Points</h2>\n\
-             <div class=\"scroll\" role=\"region\" aria-label=\"Points\" tabindex=\"0\">\n<table class=\"numbers points\">\n\
+             <div class=\"scroll\" role=\"region\" aria-label=\"Points, table\" tabindex=\"0\">\n<table class=\"numbers points\">\n\
              <thead><tr><th scope=\"col\">Point</th>",
         );
         for head in &self.heads {

@@ -57,6 +57,7 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> St
         out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&cores::html(&all));
+        out.push_str(&played::beside_html(&all));
         out.push_str(&transfer::html(&all));
         out.push_str(&queues::html(&all));
         out.push_str(&ports::html(&all, &summary.meanings));

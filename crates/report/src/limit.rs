@@ -91,36 +91,38 @@ fn fullest_queue(network: &NetworkFigures) -> Option<String> {
     ))
 }
 
-/// Who limits what moves between two nodes and loses nothing: a closed loop waits, and says so by whose cores have nothing to do.
+/// Who limits what moves between two nodes and loses nothing: a closed loop waits, and says so by whose cores have nothing to do. One core
+/// that has no rest is enough, whatever the others do.
 fn between_nodes(transfer: &TransferFigures, wire: Option<f64>) -> String {
-    let share = |idle: f64| percent_label(idle.max(0.0));
-    let (who, idle) = transfer.busiest_drive();
-    let (test, drive) = (share(transfer.test_idle), share(idle));
-    match (transfer.test_idle < IDLE_MIN, idle < IDLE_MIN) {
-        (true, false) => {
-            format!("Limit: the test node's cores, idle for {test} of the time (the {who}'s {drive}).")
+    let (who, drive) = transfer.busiest_drive();
+    let test = transfer.busiest_test();
+    let (test_idle, drive_idle) = (percent_label(test), percent_label(drive));
+    let in_use = wire.map(|share| percent_label(share.min(1.0)));
+    match (test < IDLE_MIN, drive < IDLE_MIN, in_use) {
+        (true, false, _) => {
+            format!(
+                "Limit: the test node's busiest core, idle for {test_idle} of the time (the {who}'s: {drive_idle})."
+            )
         }
-        (false, true) => {
-            format!("Limit: the {who}'s cores, idle for {drive} of the time (the test node's {test}).")
+        (false, true, _) => {
+            format!(
+                "Limit: the {who}'s busiest core, idle for {drive_idle} of the time (the test node's: {test_idle})."
+            )
         }
-        (true, true) => format!(
-            "Limit: the cores of the test node and of the {who}, idle for {test} and {drive} of the time."
+        (true, true, _) => format!(
+            "Limit: the busiest cores of the test node and of the {who}, idle for {test_idle} and {drive_idle} of the time."
         ),
-        (false, false) => {
-            let wire = wire.map(|share| (share, percent_label(share.min(1.0))));
-            match wire {
-                Some((share, in_use)) if share >= FULL_WIRE => {
-                    format!("Limit: the cable, {in_use} of whose rate was in use.")
-                }
-                _ => format!(
-                    "Limit: how much is under way at once ({}), or one core of several: no node's cores are all busy (idle for {test} of \
-                     the time in the test node, {drive} in the {who}){}.",
-                    under_way(transfer),
-                    wire.map_or(String::new(), |(_, in_use)| format!(
-                        ", and {in_use} of the cable's rate was in use"
-                    ))
-                ),
-            }
+        (_, _, Some(in_use)) if wire.is_some_and(|share| share >= FULL_WIRE) => {
+            format!("Limit: the cable, {in_use} of whose rate was in use.")
+        }
+        (_, _, in_use) => {
+            let cable = in_use
+                .map_or(String::new(), |in_use| format!(", and {in_use} of the cable's rate was in use"));
+            format!(
+                "Limit: how much is under way at once ({}); the busiest cores were idle for {test_idle} (test node) and {drive_idle} ({who}) \
+                 of the time{cable}.",
+                under_way(transfer)
+            )
         }
     }
 }
@@ -290,16 +292,28 @@ mod tests {
             line(&[&point]).unwrap()
         };
         assert!(
-            line_of(0.01, 0.5).starts_with("Limit: the test node's cores, idle for 1.00\u{a0}% of the time")
+            line_of(0.01, 0.5).starts_with(
+                "Limit: the test node's busiest core, idle for 1.00\u{a0}% of the time (the drive"
+            )
         );
         assert!(
-            line_of(0.5, 0.0).starts_with("Limit: the drive node's cores, idle for 0\u{a0}% of the time")
+            line_of(0.5, 0.0)
+                .starts_with("Limit: the drive node's busiest core, idle for 0\u{a0}% of the time")
         );
         let said = line_of(0.2, 0.9);
         assert!(
-            said.starts_with("Limit: how much is under way at once (requests of 0 connections), or one"),
+            said.starts_with(
+                "Limit: how much is under way at once (requests of 0 connections); the busiest cores"
+            ),
             "{said}"
         );
+        point.transfer.as_mut().unwrap().test_least_idle = Some(0.01);
+        let said = line(&[&point]).unwrap();
+        assert!(
+            said.starts_with("Limit: the test node's busiest core, idle for 1.00\u{a0}% of the time"),
+            "{said}"
+        );
+        point.transfer.as_mut().unwrap().test_least_idle = Some(0.2);
         point.wire_share = Some(0.3);
         assert!(line(&[&point]).unwrap().contains(", and 30.0\u{a0}% of the cable's rate was in use."));
         point.wire_share = Some(0.999);

@@ -23,7 +23,7 @@ pub(crate) fn html(points: &[&PointSummary], pages: &[String]) -> String {
     // Few columns spread over a whole page would be hard to read along.
     let class = if points.len() <= FEW { "numbers few" } else { "numbers" };
     let mut out = format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"All numbers\" tabindex=\"0\">
+        "<div class=\"scroll\" role=\"region\" aria-label=\"All numbers, table\" tabindex=\"0\">
 \
          <table class=\"{class}\">
 <thead><tr><th scope=\"col\">Asked for</th>",

@@ -27,7 +27,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
         "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Queue by queue</h2>\n\
          <p class=\"facts\">Frames in the measurement, of each queue that did anything: those that RSS and filters gave it, and those of them that \
          were lost, by cause.</p>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"Queues\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Queues, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Load</th>",
     );
     for (head, _) in COLUMNS {
@@ -50,7 +50,7 @@ fn ways(points: &[&PointSummary], out: &mut String) {
     let Some(first) = points.iter().flat_map(|point| &point.latency_stages_by_queue).next() else { return };
     out.push_str(
         "<p class=\"facts\">Means of the stages of frames by the queue that they came in by and the core that had them sent, in µs.</p>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"Stages by queue\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Stages by queue, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Core</th><th scope=\"col\">Load</th>\
          <th scope=\"col\">Frames</th>",
     );

@@ -81,7 +81,7 @@ fn data(search: &SearchSummary, unit: &str, of: Interval) -> Data {
 
 fn table(search: &SearchSummary, out: &mut String) {
     out.push_str(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"All frame sizes\" tabindex=\"0\">\n<table class=\"numbers sizes\">\n\
+        "<div class=\"scroll\" role=\"region\" aria-label=\"All frame sizes, table\" tabindex=\"0\">\n<table class=\"numbers sizes\">\n\
          <thead><tr><th scope=\"col\">Frame, bytes</th><th scope=\"col\">Rate, Mpps</th><th scope=\"col\">Gbps</th>\
          <th scope=\"col\">p99 at the lower end</th><th scope=\"col\">Limit</th></tr></thead>\n<tbody>\n",
     );

@@ -296,6 +296,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         limit::own_queue_notes(points),
         limit::capture_notes(points),
         ports::asked_notes(points),
+        points.iter().flat_map(|point| played::beside_lines(point)).collect(),
     ];
     for note in notes.into_iter().flatten() {
         let _ = writeln!(out, "{}", one_line_indented(&note));
@@ -398,6 +399,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         limit::own_queue_notes(&[point]),
         limit::capture_notes(&[point]),
         ports::asked_notes(&[point]),
+        played::beside_lines(point),
     ];
     for note in notes.concat() {
         let _ = writeln!(out, "  {}", one_line_indented(&note));

@@ -19,7 +19,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     }
     let mut out = String::from(
         "<section aria-labelledby=\"moved\">\n<h2 id=\"moved\">What each core moved</h2>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"What each core moved\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"What each core moved, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr>",
     );
     for head in

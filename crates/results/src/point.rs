@@ -9,7 +9,7 @@ use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::memory_part::MemoryPart;
 use crate::network::{NetworkFigures, WindowSummary};
 use crate::number::{known, or_nan, unknown};
-use crate::played::PlayedFigures;
+use crate::played::{PlayedFigures, PlayedNeighbour};
 use crate::ports::PortFigures;
 use crate::run::SummaryError;
 use crate::stages::{QueueStages, StageSummaries};
@@ -193,6 +193,9 @@ pub struct PointSummary {
     /// What each core did, where the run was timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreFigures>,
+    /// What traces did that were played beside the machine, on cores of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<PlayedNeighbour>,
     /// The most expensive guest functions, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Vec<FunctionCost>>,

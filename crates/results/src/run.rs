@@ -278,6 +278,13 @@ mod tests {
             state_hash: "beef".into(),
             timing: Some(figures("top-down", 0.7)),
             cores: vec![core(0), core(1)],
+            beside: vec![PlayedNeighbour {
+                file: "mcf.xz".into(),
+                first_core: 1,
+                instructions: 9,
+                ipc: 0.5,
+                rounds: 1,
+            }],
             functions: Some(vec![FunctionCost {
                 program: "kernel".into(),
                 object: "vmlinux".into(),
@@ -315,6 +322,8 @@ mod tests {
                 load: "TCP_RR".into(),
                 transactions_per_second: Some(20_000.0),
                 drive_idle: 0.5,
+                test_least_idle: Some(0.0),
+                drive_least_idle: Some(0.25),
                 over_time: vec![TransferPart {
                     phase: "measured".into(),
                     gbps: 1.0,

@@ -47,6 +47,12 @@ pub struct TransferFigures {
     pub test_idle: f64,
     /// The same of the drive node, which must not be what limits the transfer.
     pub drive_idle: f64,
+    /// The same of each node's core that had least rest: one that has none limits, whatever the others do.
+    #[serde(default)]
+    pub test_least_idle: Option<f64>,
+    /// The same of the drive node.
+    #[serde(default)]
+    pub drive_least_idle: Option<f64>,
     /// The server behind a gateway, if that is what is tested: `wire_to_server` then ends at the gateway, and so do the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Behind>,
@@ -61,12 +67,18 @@ pub struct TransferFigures {
 }
 
 impl TransferFigures {
-    /// Which of the nodes that drive had least rest, and the share of the time in which it had.
+    /// Which of the nodes that drive had the core with least rest, and the share of the time in which that had.
     pub fn busiest_drive(&self) -> (&'static str, f64) {
+        let drive = self.drive_least_idle.unwrap_or(self.drive_idle);
         match &self.behind {
-            Some(server) if server.idle < self.drive_idle => ("server behind the gateway", server.idle),
-            _ => ("drive node", self.drive_idle),
+            Some(server) if server.least_idle() < drive => ("server behind the gateway", server.least_idle()),
+            _ => ("drive node", drive),
         }
+    }
+
+    /// The same of the test node.
+    pub fn busiest_test(&self) -> f64 {
+        self.test_least_idle.unwrap_or(self.test_idle)
     }
 }
 
@@ -83,6 +95,15 @@ pub struct Behind {
     pub instructions: u64,
     /// Share of the measured time in which its cores had nothing to do.
     pub idle: f64,
+    /// The same of the core that had least rest.
+    #[serde(default)]
+    pub least_idle: Option<f64>,
+}
+
+impl Behind {
+    fn least_idle(&self) -> f64 {
+        self.least_idle.unwrap_or(self.idle)
+    }
 }
 
 /// What one of several cores moved, each of which has servers and a queue of its own.

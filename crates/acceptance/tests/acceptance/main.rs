@@ -5,6 +5,7 @@
 
 mod attachments;
 mod bad_input;
+mod beside;
 mod books;
 mod browser;
 mod by_core;

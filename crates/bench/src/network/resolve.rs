@@ -15,6 +15,7 @@ use toml::{Table, Value};
 
 use crate::config::RunConfig;
 use crate::kernel;
+use crate::neighbour;
 use crate::network::config::{CableTable, NodeTable, below, keys_of_the_run};
 use crate::nodes::NodeGuest;
 use crate::registry::{Benchmark, Nodes, benchmark};
@@ -52,7 +53,13 @@ impl RunConfig {
                 let problem = format!("it is the run's and no node's own; set {key}");
                 return Err(ConfigError::new(format!("node.{name}.{key}"), problem));
             }
-            nodes.push(alone.told(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?);
+            let told = alone.told(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?;
+            if neighbour::beside(&told) > 0 {
+                let problem =
+                    "no node of a network has traces beside it; the tested node of two has, such as iperf's";
+                return Err(ConfigError::new(format!("node.{name}.neighbour.traces"), problem));
+            }
+            nodes.push(told);
         }
         let places = Places { names: self.node.keys().collect(), config: self };
         let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));

@@ -15,6 +15,7 @@ use crate::control::Control;
 use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
+use crate::neighbour::NeighbourConfig;
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::nodes::TestbedPlan;
@@ -53,6 +54,7 @@ impl TestbedPlan {
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads,
+            neighbour: NeighbourConfig::default(),
         };
         Ok((plan, topology))
     }

@@ -40,6 +40,12 @@ impl fmt::Debug for NamedTrace {
 }
 
 impl NamedTrace {
+    /// What may be wrong with how it is read.
+    pub(crate) fn doubts(&self, variant: Variant) -> Vec<String> {
+        let all = self.notes.iter().cloned().chain(self.trace.doubt(variant));
+        all.map(|doubt| format!("{}: {doubt}", self.path.display())).collect()
+    }
+
     /// Opens a file and reads it once, for its hash; of DynamoRIO's it may be a folder. One that is of neither its format nor our own, and
     /// not called so, is taken for ChampSim's, of this variant.
     pub fn open(path: &Path, variant: Variant) -> Result<NamedTrace, RunError> {
@@ -86,11 +92,7 @@ impl Traces {
         let all: Vec<NamedTrace> =
             paths.iter().map(|path| NamedTrace::open(path, variant)).collect::<Result<_, _>>()?;
         assert!(!all.is_empty(), "there is a trace to play");
-        let doubts = |trace: &NamedTrace| {
-            let all: Vec<String> = trace.notes.iter().cloned().chain(trace.trace.doubt(variant)).collect();
-            all.into_iter().map(|doubt| format!("{}: {doubt}", trace.path.display())).collect::<Vec<String>>()
-        };
-        let doubts = all.iter().flat_map(doubts).collect();
+        let doubts = all.iter().flat_map(|trace| trace.doubts(variant)).collect();
         Ok(Traces { all, doubts })
     }
 

@@ -29,7 +29,7 @@ impl<'a> Models<'a> {
         Some(Models {
             now: machine.now(),
             timing,
-            cores: (0..machine.harts().len()).map(core).collect(),
+            cores: (0..machine.harts().len() + machine.beside().count()).map(core).collect(),
             attached: functions.map(|plugged| (plugged.name().to_owned(), plugged.attachment())).collect(),
             own: machine.measured_harts,
             disks: machine.disk_stats().len(),

@@ -16,8 +16,12 @@
 //! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
 //! | `observe` | what can be seen of it |
+//! | `beside` | programs that are played beside a machine that executes |
 
 mod arriving;
+mod beside;
+#[cfg(test)]
+mod beside_tests;
 mod devices;
 mod error;
 mod lane;
@@ -56,10 +60,13 @@ use pacing::Pacing;
 use pages::Tables;
 use pending::Wait;
 use place::Place;
+pub(crate) use place::memory;
 use polls::{Block, BlockId, Polls};
 use source::BlockSource;
 use stream::{DeviceAccess, HartStream};
 
+pub(crate) use beside::Beside;
+pub use beside::BesideStats;
 pub use error::PlaybackError;
 pub use pages::{Pages, PagesConfig};
 pub use plan::{AtEnd, Pace, Plan, PlannedTrace, TraceInput};
@@ -100,7 +107,7 @@ impl Player {
             return Err(ConfigError::new("memory.dca.queues", problem).into());
         }
         plan.pages.validate()?;
-        let timing = Timing::for_playback(config, place::memory())?;
+        let timing = Timing::for_playback(config, memory())?;
         let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
         let first_place = Place::new();
         for (number, planned) in plan.traces.iter().enumerate() {

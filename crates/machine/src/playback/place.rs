@@ -24,7 +24,7 @@ const WINDOWS_MAX: u64 = (MEMORY_BYTES - OWN_BYTES) / (WINDOW_BYTES + ACCESS_MAX
 const RECENT: usize = 64;
 
 /// The memory that caches and DRAM have behind them while traces are played.
-pub(super) fn memory() -> (PhysAddr, Bytes) {
+pub(crate) fn memory() -> (PhysAddr, Bytes) {
     (PhysAddr(map::RAM_BASE), Bytes(MEMORY_BYTES))
 }
 

@@ -139,6 +139,20 @@ impl HartStream {
         instructions
     }
 
+    /// Goes on, without playing it, until so many instructions of this round are behind it, or to the end.
+    pub fn pass(&mut self, position: u64) {
+        while self.step.is_some() && self.done < position {
+            self.done = self.source.position();
+            self.advance();
+        }
+    }
+
+    /// It has played so many instructions in all, and its last block was over in this cycle.
+    pub fn stands_at(&mut self, instructions: u64, cycle: u64) {
+        self.before = instructions.saturating_sub(self.done);
+        (self.left_out, self.cycle) = (0, cycle);
+    }
+
     /// Why it ended, if not because there is no more.
     pub fn failure(&mut self) -> Option<PlaybackError> {
         self.failed.take()

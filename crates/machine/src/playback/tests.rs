@@ -136,7 +136,7 @@ fn branch(at: u64, to: u64) -> Op {
 }
 
 /// A program that polls for each of so many frames in vain some times, takes batches of them, and answers each, or none.
-fn polling(path: &Path, frames: u64, empty: u64, batch: u64, answers: bool) -> TraceInput {
+pub(super) fn polling(path: &Path, frames: u64, empty: u64, batch: u64, answers: bool) -> TraceInput {
     let mut maker = Maker::new(path);
     // The driver had given all but one.
     maker.ring(RDT, RING - 1);

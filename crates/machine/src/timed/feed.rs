@@ -4,7 +4,7 @@
 //! the owner's to add between two calls: DMA by [`Timing::memory`], and what it means to a source by the source itself.
 
 use doorbell_platform::map;
-use doorbell_sim::{BlockEnd, Bytes, OpSource, PhysAddr, Ps, Until};
+use doorbell_sim::{BlockEnd, Bytes, Clock, OpSource, PhysAddr, Ps, Until};
 
 use super::run::earliest;
 use super::{Mode, Timing};
@@ -41,6 +41,16 @@ impl Timing {
         for (timed, cycle) in self.harts.iter_mut().zip(cycles) {
             timed.core.skip_to(*cycle);
         }
+    }
+
+    /// The clock of a hart's core.
+    pub(crate) fn clock_of(&self, hart: usize) -> Clock {
+        self.harts[hart].clock
+    }
+
+    /// One of them goes on in this cycle.
+    pub(crate) fn skip_source_to(&mut self, id: usize, cycle: u64) {
+        self.harts[id].core.skip_to(cycle);
     }
 
     /// When a cycle of a hart's core begins.

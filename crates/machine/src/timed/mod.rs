@@ -27,7 +27,7 @@ pub(crate) mod threads;
 #[cfg(test)]
 mod threads_tests;
 #[cfg(test)]
-mod unequal_tests;
+pub(crate) mod unequal_tests;
 #[cfg(test)]
 mod walk_tests;
 #[cfg(test)]
@@ -50,6 +50,7 @@ use crate::events::Event;
 use crate::functions::{FUNCTIONS_MAX, PluggedFunction};
 use crate::harts_config::HartParts;
 use crate::machine::Machine;
+use crate::playback;
 
 pub use buffers::BufferUse;
 pub use calls::{CallNode, Domain};
@@ -226,12 +227,13 @@ impl<S: OpSource> CoreMemory for Around<'_, S> {
 impl Timing {
     /// Models that know nothing yet. The configuration has to be valid.
     pub(crate) fn new(config: &MachineConfig) -> Result<Timing, String> {
-        Timing::over_memory(config, (PhysAddr(map::RAM_BASE), config.platform.ram))
+        let own = (PhysAddr(map::RAM_BASE), config.platform.ram);
+        Timing::over_memory(config, if config.beside == 0 { own } else { playback::memory() })
     }
 
     /// The same, over memory that begins there and is so large.
     fn over_memory(config: &MachineConfig, (base, ram): (PhysAddr, Bytes)) -> Result<Timing, String> {
-        let harts: Vec<HartParts> = (0..config.platform.harts as usize).map(|id| config.hart(id)).collect();
+        let harts: Vec<HartParts> = (0..config.cores_and_beside()).map(|id| config.hart(id)).collect();
         let threads = config.platform.threads as usize;
         let sides: Vec<HartSide> = harts.iter().step_by(threads).map(HartParts::memory_side).collect();
         let dram = Dram::new(&config.memory.dram);
@@ -306,7 +308,10 @@ impl Machine {
     pub fn core_stats(&self, hart: usize) -> Option<CoreStats> {
         let detailed = self.mode() == Mode::Detailed;
         let all: Vec<bool> = self.harts.iter().map(|hart| detailed && hart.is_waiting()).collect();
-        Some(self.timing()?.core_stats(hart, &all, self.harts[hart].slot_at(self.now())))
+        match self.harts.get(hart) {
+            Some(own) => Some(self.timing()?.core_stats(hart, &all, own.slot_at(self.now()))),
+            None => Some(self.timing()?.core(hart).stats()),
+        }
     }
 
     /// How the machine runs.
@@ -334,6 +339,7 @@ impl Machine {
             plugged.attachment.set_timed(mode == Mode::Detailed, now);
         }
         self.turns.restart();
+        self.set_mode_beside(now.max(self.reached));
     }
 
     pub(crate) fn begin_dca_schedule(&mut self, now: Ps) {

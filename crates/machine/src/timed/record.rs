@@ -139,6 +139,12 @@ impl Recording {
         Recording { to, harts, teller: 0, waiting, frames }
     }
 
+    /// Whether it is of this hart, and not of a program beside the machine's.
+    #[inline]
+    pub fn records(&self, id: usize) -> bool {
+        id < self.harts.len()
+    }
+
     /// Runs a hart that no timing model watches, as [`Hart::run`] does. Memory changes by events alone, so all of its blocks see the same
     /// writes of devices, and nothing happens between them.
     pub fn run(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram, until: u64) -> Stop {

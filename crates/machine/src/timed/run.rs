@@ -42,7 +42,16 @@ impl Machine {
             let next_event = self.queue.next_time();
             let horizon = next_event.min(limits.time);
             let ready = self.harts.ready().iter().copied().enumerate();
-            match earliest(ready.filter(|(_, at)| *at < Ps::MAX)) {
+            let (first, mut others) = earliest(ready.filter(|(_, at)| *at < Ps::MAX));
+            let turn = first.map_or(horizon, |(time, _)| horizon.min(time));
+            if self.beside.is_some() && turn < Ps::MAX {
+                let next = self.run_beside(turn);
+                others = others.min(next.max(turn + Ps(1)));
+                if self.outcome.is_some() {
+                    continue;
+                }
+            }
+            match (first, others) {
                 (Some((time, hart)), others) if time < horizon => {
                     if self.instructions_left(limits) == 0 {
                         return Outcome::Instructions;
@@ -200,7 +209,9 @@ impl Timing {
         what: Ended,
         begun: u64,
     ) {
-        let Some(recording) = &mut self.recording else { return };
+        let Some(recording) = self.recording.as_mut().filter(|recording| recording.records(id)) else {
+            return;
+        };
         let (ops, trapped) = match &what {
             Ended::Block { trapped } => (&self.ops[..], *trapped),
             Ended::Access(op) => (std::slice::from_ref(op), false),
@@ -246,7 +257,7 @@ impl Timing {
     fn fence<S: OpSource>(&mut self, id: usize, source: &mut S) {
         if let Some(fence) = source.take_translation_fence() {
             self.harts[id].core.flush_tlb(fence.address, fence.space);
-            if let Some(recording) = &mut self.recording {
+            if let Some(recording) = self.recording.as_mut().filter(|recording| recording.records(id)) {
                 recording.fence(id, fence);
             }
         }

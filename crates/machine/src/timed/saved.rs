@@ -7,7 +7,7 @@ use doorbell_memory::MemoryState;
 use doorbell_memory::dram::DramState;
 use doorbell_riscv::Hart;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::{Clock, Ps, Ram, log};
+use doorbell_sim::{Clock, Op, Ps, log};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -52,6 +52,7 @@ impl MachineConfig {
             attach: self.attach.clone(),
             pcie: self.pcie.clone(),
             hart: self.hart.clone(),
+            beside: self.beside,
             port: with_any(&self.port, |own| PortTable {
                 attach: own.attach.clone(),
                 pcie: own.pcie.clone(),
@@ -97,22 +98,16 @@ impl Timing {
         Ok(())
     }
 
-    /// One hart's part of it.
-    fn restore_hart(
-        &mut self,
-        id: usize,
-        state: TimedHartState,
-        hart: &Hart,
-        ram: &Ram,
-    ) -> Result<(), String> {
+    /// One hart's part of it. `device` is the access that it waits for.
+    fn restore_hart(&mut self, id: usize, state: TimedHartState, device: Option<Op>) -> Result<(), String> {
         if state.warm_rest >= 1000 {
             return Err("more than a cycle is left of one".into());
         }
         let timed = &mut self.harts[id];
         timed.core.restore(state.core)?;
         (timed.space, timed.pace.rest) = (state.space, state.warm_rest);
-        timed.device = match (timed.core.has_device_access(), hart.pending_mmio()) {
-            (true, Some(request)) => Some(device_op(hart, ram, &request)),
+        timed.device = match (timed.core.has_device_access(), device) {
+            (true, Some(op)) => Some(op),
             (false, _) => None,
             (true, None) => return Err("a core waits for a device, and its hart does not".into()),
         };
@@ -127,9 +122,10 @@ impl Machine {
             return;
         };
         snapshot.put("timing", TIMING_VERSION, &timing.save(&self.functions));
-        for id in 0..self.harts.len() {
+        for id in 0..self.harts.len() + self.beside().count() {
             snapshot.put(&format!("timing.hart{id}"), TIMING_VERSION, &timing.save_hart(id));
         }
+        self.save_beside(snapshot);
     }
 
     /// Timing models of the same microarchitecture go on where they were; others begin cold.
@@ -162,15 +158,19 @@ impl Machine {
             return Ok(());
         }
         let wrong = |problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem };
-        for (id, hart) in self.harts.iter().enumerate() {
+        for id in 0..self.config.cores_and_beside() {
+            let waits = |hart: &Hart| Some(device_op(hart, &self.ram, &hart.pending_mmio()?));
+            let device = self.harts.get(id).and_then(waits);
             // A core that is later than a hart can be would bring events that are.
-            let latest = clocks[id].edge_at_or_before(Ps(LATEST / 2));
+            let clock = clocks.get(id).copied().unwrap_or_else(|| timing.clock_of(id));
+            let latest = clock.edge_at_or_before(Ps(LATEST / 2));
             let read = || snapshot.get(&format!("timing.hart{id}"), TIMING_VERSION);
             let saved = with_cycles_up_to(latest, read)?;
-            timing.restore_hart(id, saved, hart, &self.ram).map_err(wrong)?;
+            timing.restore_hart(id, saved, device).map_err(wrong)?;
         }
         timing.check_turns().map_err(wrong)?;
         timing.restore(state, &mut self.functions).map_err(wrong)?;
+        self.restore_beside(snapshot)?;
         Ok(())
     }
 }

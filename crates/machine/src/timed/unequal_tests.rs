@@ -9,11 +9,11 @@ use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::{Limits, Outcome};
 
-pub(super) const BASE: u64 = 0x8000_0000;
-pub(super) const DATA: u64 = BASE + (1 << 20);
-pub(super) const GUEST: &str = "bare";
+pub(crate) const BASE: u64 = 0x8000_0000;
+pub(crate) const DATA: u64 = BASE + (1 << 20);
+pub(crate) const GUEST: &str = "bare";
 
-pub(super) fn machine(set: &[&str], program: &[u8]) -> Machine {
+pub(crate) fn machine(set: &[&str], program: &[u8]) -> Machine {
     let mut overlay = Overlay::default();
     let all = ["platform.nics=0", "platform.ram=64MiB", "core.model=timed", "memory.dram.refresh=false"];
     all.iter().chain(set).for_each(|assignment| overlay.set(assignment).unwrap());
@@ -22,7 +22,7 @@ pub(super) fn machine(set: &[&str], program: &[u8]) -> Machine {
     machine
 }
 
-pub(super) fn until(machine: &mut Machine, time: Ps) {
+pub(crate) fn until(machine: &mut Machine, time: Ps) {
     assert_eq!(machine.run(&Limits::until(time)), Outcome::Time);
 }
 
@@ -40,16 +40,16 @@ fn forever(setup: impl FnOnce(&mut Assembler), body: impl FnOnce(&mut Assembler)
 }
 
 /// Each addition waits for the one before.
-pub(super) fn chained_additions() -> Vec<u8> {
+pub(crate) fn chained_additions() -> Vec<u8> {
     forever(|_| {}, |a| (0..31).for_each(|_| a.addi(A1, A1, 1)))
 }
 
-pub(super) fn additions() -> Vec<u8> {
+pub(crate) fn additions() -> Vec<u8> {
     forever(|_| {}, |a| (0..32u8).for_each(|n| a.addi(Reg::x(16 + n % 8), A1, 1)))
 }
 
 /// Loads one after the other of a ring of lines in this many bytes.
-pub(super) fn chase(bytes: u64) -> Vec<u8> {
+pub(crate) fn chase(bytes: u64) -> Vec<u8> {
     let setup = |a: &mut Assembler| {
         // Harts have rings of their own.
         a.slli(A1, A0, 22);
@@ -69,7 +69,7 @@ pub(super) fn chase(bytes: u64) -> Vec<u8> {
 }
 
 /// Cycles and instructions of each hart from `from` to `to`.
-pub(super) fn between(machine: &mut Machine, from: Ps, to: Ps) -> Vec<(u64, u64)> {
+pub(crate) fn between(machine: &mut Machine, from: Ps, to: Ps) -> Vec<(u64, u64)> {
     let look = |machine: &Machine| {
         let harts = machine.harts().iter();
         harts.map(|hart| (hart.slots(), hart.instructions())).collect::<Vec<_>>()
@@ -81,7 +81,7 @@ pub(super) fn between(machine: &mut Machine, from: Ps, to: Ps) -> Vec<(u64, u64)
     after.zip(before).map(|(after, before)| (after.0 - before.0, after.1 - before.1)).collect()
 }
 
-pub(super) const WINDOW: (Ps, Ps) = (Ps::from_us(100), Ps::from_us(200));
+pub(crate) const WINDOW: (Ps, Ps) = (Ps::from_us(100), Ps::from_us(200));
 
 #[test]
 fn a_loop_takes_twice_the_time_on_half_the_frequency() {
@@ -156,7 +156,7 @@ const UNEQUAL: [&str; 10] = [
     "hart.2.memory.l1d.prefetch.kind=stride",
 ];
 
-pub(super) fn busy() -> Vec<u8> {
+pub(crate) fn busy() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.la(T0, "trap");
     a.csrw(csr::MTVEC, T0);
@@ -182,7 +182,7 @@ pub(super) fn busy() -> Vec<u8> {
     a.finish()
 }
 
-pub(super) const MODES: [Mode; 3] = [Mode::Functional, Mode::Warming, Mode::Detailed];
+pub(crate) const MODES: [Mode; 3] = [Mode::Functional, Mode::Warming, Mode::Detailed];
 
 #[test]
 fn a_run_of_unequal_harts_is_the_same_in_one_go_in_slices_and_across_a_checkpoint() {

@@ -173,8 +173,9 @@ impl Watch {
 
     /// A hart sleeps until `cycle`.
     pub(super) fn idle(&mut self, id: usize, cycle: u64) {
-        let from = self.harts[id].cycle;
-        self.harts[id].cycle = from.max(cycle);
+        let Some(looked) = self.harts.get_mut(id) else { return };
+        let from = looked.cycle;
+        looked.cycle = from.max(cycle);
         if let Some(profiler) = &mut self.profiler {
             profiler.idle(id, self.harts[id].cycle - from);
         }
@@ -215,7 +216,9 @@ impl Timing {
     /// If somebody watches: the misses before a block, and whether its way through the pipeline is logged.
     #[inline]
     pub(super) fn before_watched(&self, id: usize) -> Option<(Misses, bool)> {
-        self.watch.as_ref().map(|watch| (self.memory.misses(self.core_of(id)), watch.pipeline.left > 0))
+        // Programs beside the harts are not watched.
+        let watch = self.watch.as_ref().filter(|watch| id < watch.harts.len())?;
+        Some((self.memory.misses(self.core_of(id)), watch.pipeline.left > 0))
     }
 
     /// Prices the block that a hart has executed, and logs it.

@@ -39,7 +39,7 @@ class Flame {
     }
   }
 
-  tools() { return [button('whole', 'Show all calls', () => this.zoom(null))]; }
+  tools() { return [button('whole', 'Show the whole graph, all calls', () => this.zoom(null))]; }
 
   rest(call) {
     this.current?.element.classList.remove('current');

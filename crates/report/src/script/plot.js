@@ -110,7 +110,7 @@ class Plot {
     const logarithmic = (axis, name) => {
       const values = () => this.values(axis, true);
       if (axis.names || !values().some(value => value > 0)) return [];
-      const made = button(`log ${name}`, `Logarithmic ${name === 'x' ? 'horizontal' : 'vertical'} axis`, own => {
+      const made = button(`log ${name}`, `log ${name}: logarithmic ${name === 'x' ? 'horizontal' : 'vertical'} axis`, own => {
         this.fit(axis, !axis.whole.log);
         own.setAttribute('aria-pressed', String(axis.whole.log));
       });

@@ -48,7 +48,7 @@ class Table {
 
   searchable() {
     const bar = make('div', { class: 'search' });
-    const label = this.table.closest('[aria-label]')?.getAttribute('aria-label') ?? 'rows';
+    const label = this.table.closest('[aria-label]')?.getAttribute('aria-label').replace(/, table$/, '') ?? 'rows';
     this.input = make('input', {
       type: 'search', placeholder: 'Filter rows', 'aria-label': `Filter ${label}`, spellcheck: 'false',
       title: 'Rows with all of these words; a column’s name with = < > <= >= != and a value is a condition',

@@ -39,6 +39,11 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Whether devices move data in it.
+    pub fn has_traffic(&self) -> bool {
+        self.frames_in + self.frames_out + self.dma_read_bytes + self.dma_written_bytes > 0
+    }
+
     /// Counts an event.
     pub(super) fn note(&mut self, event: &DeviceEvent) {
         self.events += 1;

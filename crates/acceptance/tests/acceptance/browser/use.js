@@ -36,7 +36,7 @@ ideal.click();
 did.on = [svg.classList.contains('moved'), ticks()];
 
 // A table: found, sorted, and as it was.
-const numbers = document.querySelector('[aria-label="All numbers"]');
+const numbers = document.querySelector('[aria-label="All numbers, table"]');
 const bar = numbers.previousElementSibling;
 const filter = words => {
     bar.querySelector('input').value = words;

@@ -1,0 +1,197 @@
+//! Traces beside a machine on bare metal: what a hart does is what it does without them, but for what they share; a program beside it goes as in
+//! a player; and neither depends on where a run is stopped or who takes its checkpoint up.
+
+use std::path::{Path, PathBuf};
+
+use doorbell_sim::Ps;
+use doorbell_trace::champsim::{Record, Variant, Writer};
+
+use super::{BesideStats, Pages, PagesConfig, Plan, Player, TraceInput};
+use crate::machine::Machine;
+use crate::overlay::Overlay;
+use crate::run::{Limits, Outcome};
+use crate::timed::Mode;
+use crate::timed::unequal_tests::{GUEST, chained_additions, chase, machine, until};
+
+const KERNEL: PagesConfig = PagesConfig { pages: Pages::Kernel, page_size: doorbell_sim::Bytes(4096) };
+
+/// A program that loads lines of a table of so many bytes, one an iteration of eight instructions.
+fn walk(folder: &Path, name: &str, bytes: u64, turns: u64) -> TraceInput {
+    let path: PathBuf = folder.join(name);
+    let mut writer = Writer::create(&path, Variant::Standard).unwrap();
+    for turn in 0..turns {
+        for place in 0..8u64 {
+            let mut record = Record { ip: 0x40_0000 + 4 * place, ..Record::default() };
+            match place {
+                3 => {
+                    (record.read[0], record.destinations[0]) =
+                        (0x7fff_0000_0000 + turn * 64 * 97 % bytes / 64 * 64, 70)
+                }
+                7 => {
+                    (record.is_branch, record.taken, record.destinations[0], record.sources[0]) =
+                        (true, true, 26, 26)
+                }
+                _ => record.destinations[0] = 71,
+            }
+            writer.write_record(&record).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    TraceInput::open(&path, Variant::Standard, None).unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// A timed machine with a bare-metal program on its hart, and these beside it.
+fn beside(set: &[&str], program: &[u8], traces: &[TraceInput]) -> Machine {
+    let mut machine = machine(set, program);
+    machine.play_beside(traces, &KERNEL).unwrap();
+    machine.set_mode(Mode::Detailed);
+    machine
+}
+
+fn done(machine: &Machine) -> (u64, Vec<BesideStats>) {
+    (machine.harts()[0].instructions(), machine.beside().collect())
+}
+
+#[test]
+fn a_hart_and_a_program_that_share_nothing_go_as_each_does_alone() {
+    let folder = folder();
+    let trace = walk(folder.path(), "small", 4 << 10, 20_000);
+    let mut both = beside(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
+    until(&mut both, Ps::from_us(100));
+    let mut alone = machine(&[], &chained_additions());
+    alone.set_mode(Mode::Detailed);
+    until(&mut alone, Ps::from_us(100));
+    let (own, others) = done(&both);
+    assert!(
+        own.abs_diff(alone.instructions()) * 1_000 < own,
+        "{own} beside it, {} alone",
+        alone.instructions()
+    );
+    assert_eq!((others.len(), others[0].core), (1, 1));
+    // 100 us are 300,000 cycles of 3 GHz, in which it has started over many times.
+    assert!(others[0].rounds > 5, "{others:?}");
+    let mut overlay = Overlay::default();
+    let set = ["platform.nics=1", "platform.ram=64MiB", "core.model=timed", "memory.dram.refresh=false"];
+    set.iter().for_each(|assignment| overlay.set(assignment).unwrap());
+    let plan = Plan { pages: KERNEL, ..Plan::of(trace) };
+    let mut player = Player::new(&overlay.resolve().unwrap(), &plan).unwrap();
+    player.run(u64::MAX).unwrap();
+    let (played, cycles) = (player.played().instructions as f64, player.played().now.0 as f64 * 3e-3);
+    // All of it, the first round, in which lines and pages are touched for the first time, among them.
+    let (mean, first) = (others[0].instructions as f64 / 300_000.0, played / cycles);
+    assert!(mean >= first && mean < first * 1.1, "{mean} instructions a cycle beside, {first} in a player");
+}
+
+#[test]
+fn who_shares_the_last_level_takes_it_from_others() {
+    let folder = folder();
+    let set = ["memory.llc.size=1MiB", "memory.l2.size=64KiB"];
+    let traces = [("hungry", 16 << 20), ("modest", 4 << 10)]
+        .map(|(name, bytes)| walk(folder.path(), name, bytes, 300_000));
+    let misses = |trace: Option<&TraceInput>| {
+        let all: Vec<&str> = set.iter().copied().chain(trace.map(|_| "beside=1")).collect();
+        let mut machine = machine(&all, &chase(512 << 10));
+        if let Some(trace) = trace {
+            machine.play_beside(std::slice::from_ref(trace), &KERNEL).unwrap();
+        }
+        machine.set_mode(Mode::Detailed);
+        until(&mut machine, Ps::from_ms(1));
+        let before = machine.instructions();
+        until(&mut machine, Ps::from_ms(2));
+        machine.instructions() - before
+    };
+    let (alone, modest, hungry) = (misses(None), misses(Some(&traces[1])), misses(Some(&traces[0])));
+    assert!(
+        modest.abs_diff(alone) * 100 < alone,
+        "{modest} loads beside one that needs nothing, {alone} alone"
+    );
+    assert!(hungry * 10 < alone * 9, "{hungry} loads beside one that needs all, {alone} alone");
+}
+
+#[test]
+fn they_do_not_depend_on_where_a_run_stops_nor_on_who_takes_its_checkpoint_up() {
+    let folder = folder();
+    let traces = [walk(folder.path(), "a", 256 << 10, 1_500), walk(folder.path(), "b", 1 << 20, 70_000)];
+    let set = ["beside=2", "hart.2.core.frequency=2GHz"];
+    let program = chase(256 << 10);
+    let mut whole = beside(&set, &program, &traces);
+    until(&mut whole, Ps::from_us(200));
+    let mut parts = beside(&set, &program, &traces);
+    for us in [1, 7, 50, 120] {
+        until(&mut parts, Ps::from_us(us));
+    }
+    let file = parts.checkpoint(GUEST, "half");
+    until(&mut parts, Ps::from_us(200));
+    assert_eq!((done(&parts), parts.state_hash()), (done(&whole), whole.state_hash()));
+    let mut other = machine(&set, &[]);
+    other.play_beside(&traces, &KERNEL).unwrap();
+    other.restore(&file, GUEST).unwrap();
+    until(&mut other, Ps::from_us(200));
+    assert!(done(&whole).1[0].rounds > 1);
+    assert_eq!((done(&other), other.state_hash()), (done(&whole), whole.state_hash()));
+}
+
+#[test]
+fn they_stand_still_while_nothing_is_timed_and_keep_no_machine_awake() {
+    let folder = folder();
+    let trace = walk(folder.path(), "small", 4 << 10, 20_000);
+    let mut machine = machine(&["beside=1"], &chained_additions());
+    machine.play_beside(&[trace], &KERNEL).unwrap();
+    until(&mut machine, Ps::from_us(10));
+    assert_eq!(done(&machine).1[0].instructions, 0);
+    machine.set_mode(Mode::Warming);
+    until(&mut machine, Ps::from_us(20));
+    // As fast as cores go while they warm up: three instructions a cycle.
+    let warmed = done(&machine).1[0].instructions;
+    assert!((85_000..95_000).contains(&warmed), "{warmed}");
+    let mut asleep = super::super::timed::unequal_tests::machine(&["beside=1"], &asleep());
+    asleep.play_beside(&[walk(folder.path(), "other", 4 << 10, 2_000)], &KERNEL).unwrap();
+    asleep.set_mode(Mode::Detailed);
+    assert_eq!(asleep.run(&Limits::until(Ps::MAX)), Outcome::Asleep);
+    assert_eq!(asleep.run(&Limits::until(Ps::from_us(50))), Outcome::Asleep);
+    assert!(done(&asleep).1[0].instructions > 10_000, "they go on while all harts sleep");
+}
+
+/// A hart that waits for an interrupt which never comes.
+fn asleep() -> Vec<u8> {
+    let mut a = doorbell_platform::sbi::assembler::Assembler::new(crate::timed::unequal_tests::BASE);
+    a.label("again");
+    a.wfi();
+    a.j("again");
+    a.finish()
+}
+
+#[test]
+fn what_cannot_be_played_beside_a_machine_is_refused_and_said() {
+    let folder = folder();
+    let trace = walk(folder.path(), "small", 4 << 10, 10);
+    let refused = |set: &[&str]| {
+        let mut overlay = Overlay::default();
+        set.iter().chain(&["beside=1"]).for_each(|assignment| overlay.set(assignment).unwrap());
+        Machine::new(overlay.resolve().unwrap(), 1).err().unwrap().to_string()
+    };
+    for (set, says) in [
+        (&[][..], "set core.model=timed"),
+        (&["core.model=timed", "platform.threads=2", "platform.harts=2"], "set platform.threads=1"),
+        (
+            &["core.model=timed", "platform.harts=16"],
+            "1 of them and 16 harts; a machine has 16 cores at most",
+        ),
+    ] {
+        let error = refused(set);
+        assert!(error.starts_with("neighbour.traces: ") && error.contains(says), "{error}");
+    }
+    let mut two = machine(&["beside=2"], &[]);
+    let error = two.play_beside(&[trace.clone()], &KERNEL).unwrap_err().to_string();
+    assert!(error.contains("1 traces, and the machine has 2 cores for them"), "{error}");
+    let with_devices = super::tests::polling(&folder.path().join("own"), 4, 1, 1, true);
+    let error = two.play_beside(&[trace, with_devices], &KERNEL).unwrap_err().to_string();
+    assert!(
+        error.contains("trace 2 has devices of its own") && error.contains("doorbell trace run"),
+        "{error}"
+    );
+}
