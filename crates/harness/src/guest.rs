@@ -349,7 +349,9 @@ pub fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
         match machine.run(&Limits { instructions, ..Limits::until(end) }) {
             Outcome::Time | Outcome::Instructions | Outcome::Asleep => return,
             Outcome::Marker | Outcome::PowerOff { .. } | Outcome::Reset | Outcome::M5Op { .. } => {}
-            Outcome::Breakpoint { .. } => unreachable!("no debugger is attached"),
+            Outcome::Breakpoint { .. } | Outcome::Beside => {
+                unreachable!("neither debugger nor traces are attached")
+            }
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::page::Beside;
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
-    cores, figures, functions, headline, limit, network, numbers, page, played, ports, queues, ran, stages,
-    steady, streams, timing, transfer,
+    cores, figures, functions, headline, limit, neighbours, network, numbers, page, played, ports, queues,
+    ran, stages, steady, streams, timing, transfer,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
@@ -57,7 +57,7 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> St
         out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&cores::html(&all));
-        out.push_str(&played::beside_html(&all));
+        out.push_str(&neighbours::html(&all));
         out.push_str(&transfer::html(&all));
         out.push_str(&queues::html(&all));
         out.push_str(&ports::html(&all, &summary.meanings));

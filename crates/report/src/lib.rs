@@ -36,6 +36,7 @@ mod headline;
 mod html;
 mod kinds;
 mod limit;
+mod neighbours;
 mod network;
 mod number;
 mod numbers;

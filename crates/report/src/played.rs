@@ -6,11 +6,8 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::headline::{self, Card};
 use crate::number::{NONE, duration_s, fixed, grouped, rate, short};
-use crate::text::one_line;
-use crate::{cores, figures, functions, page, ran, text, timing};
-use doorbell_results::{
-    LatencySummary, PlayedFigures, PlayedNeighbour, PlayedTrace, PointSummary, RunSummary, known,
-};
+use crate::{cores, figures, functions, neighbours, page, ran, text, timing};
+use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, known};
 
 /// The point and what was played, if it is one.
 pub(crate) fn of(summary: &RunSummary) -> Option<(&PointSummary, &PlayedFigures)> {
@@ -239,7 +236,7 @@ pub(crate) fn html(
     out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">What it came to</h2>\n");
     out.push_str(&headline::html(&cards(point, played)));
     out.push_str(&figures::played_html(point, &summary.command));
-    neighbours(&played.neighbours, &mut out);
+    neighbours::table("Played beside it", &played.neighbours, &mut out);
     out.push_str(&figures::flames_html(&beside.stacks, &summary.command));
     out.push_str(&functions::html(&[point]));
     out.push_str("</section>\n<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
@@ -339,53 +336,6 @@ fn traces(all: &[PlayedTrace], out: &mut String) {
         let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th>{cells}</tr>");
     }
     out.push_str("</tbody>\n</table></div>\n</section>\n");
-}
-
-/// What was played beside a machine that executes, at each load.
-pub(crate) fn beside_html(points: &[&PointSummary]) -> String {
-    let mut out = String::new();
-    for point in points.iter().filter(|point| !point.beside.is_empty()) {
-        let _ = writeln!(out, "<section>\n<h2>Beside it at {}</h2>", Esc(&point.rate));
-        neighbours(&point.beside, &mut out);
-        out.push_str("</section>\n");
-    }
-    out
-}
-
-/// The same in the terminal.
-pub(crate) fn beside_lines(point: &PointSummary) -> Vec<String> {
-    let line = |next: &PlayedNeighbour| {
-        let ipc = known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
-        let (file, instructions) = (one_line(&next.file), grouped(next.instructions));
-        format!(
-            "Beside it, on core {}: {file}, {ipc} instructions a cycle ({instructions} in all)",
-            next.first_core
-        )
-    };
-    point.beside.iter().map(line).collect()
-}
-
-fn neighbours(all: &[PlayedNeighbour], out: &mut String) {
-    if all.is_empty() {
-        return;
-    }
-    out.push_str(
-        "<h3>Played beside it</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Played beside it\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Trace</th>\
-         <th scope=\"col\">From core</th><th scope=\"col\">Instructions</th><th scope=\"col\">A cycle</th>\
-         <th scope=\"col\">Started over</th></tr></thead>\n<tbody>\n",
-    );
-    for next in all {
-        let _ = writeln!(
-            out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            Esc(&next.file),
-            next.first_core,
-            grouped(next.instructions),
-            known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
-            grouped(next.rounds)
-        );
-    }
-    out.push_str("</tbody>\n</table></div>\n");
 }
 
 fn numbers(point: &PointSummary, played: &PlayedFigures, out: &mut String) {

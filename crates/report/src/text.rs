@@ -7,7 +7,7 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, limit, played, ports, stages, steady, streams, timing};
+use crate::{functions, limit, neighbours, played, ports, stages, steady, streams, timing};
 use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
@@ -296,7 +296,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         limit::own_queue_notes(points),
         limit::capture_notes(points),
         ports::asked_notes(points),
-        points.iter().flat_map(|point| played::beside_lines(point)).collect(),
+        points.iter().flat_map(|point| neighbours::lines(point)).collect(),
     ];
     for note in notes.into_iter().flatten() {
         let _ = writeln!(out, "{}", one_line_indented(&note));
@@ -399,7 +399,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         limit::own_queue_notes(&[point]),
         limit::capture_notes(&[point]),
         ports::asked_notes(&[point]),
-        played::beside_lines(point),
+        neighbours::lines(point),
     ];
     for note in notes.concat() {
         let _ = writeln!(out, "  {}", one_line_indented(&note));

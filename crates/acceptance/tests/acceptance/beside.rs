@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use doorbell_acceptance::{quiet, timed_session};
-use doorbell_bench::{Observe, Session, run_point_observed};
-use doorbell_results::PointSummary;
+use doorbell_bench::{Observe, PointSummary, Session, run_point_observed};
 use doorbell_sim::Bytes;
 use doorbell_trace::champsim::{Record, Variant, Writer};
 
@@ -53,9 +52,9 @@ fn traces_share_a_machine_with_a_guest_that_does_not_see_them() {
     assert!((cost(&one) / cost(&none) - 1.0).abs() < 0.02, "{} beside it, {} alone", cost(&one), cost(&none));
     let told: Vec<(&str, usize)> = two.beside.iter().map(|own| (own.file.as_str(), own.first_core)).collect();
     assert_eq!(told, [("walk-4096.champsim.xz", 1), ("walk-67108864.champsim.xz", 2)]);
-    // A chain of loads: of what L1 holds five cycles each, of what nothing holds a memory access and a walk.
+    // Two instructions a load, each load waiting for the one before: three cycles for what L1 holds, of the other a memory access and a walk.
     let [near, far] = [&two.beside[0], &two.beside[1]];
-    assert!((0.2..0.6).contains(&near.ipc) && far.ipc < 0.03, "{near:?} {far:?}");
+    assert!((0.4..0.7).contains(&near.ipc) && far.ipc < 0.03, "{near:?} {far:?}");
     assert_eq!(two.cores.len(), 3, "each core has figures of its own");
     assert_eq!(measured(&beside_two).state_hash, two.state_hash, "the same again");
 }

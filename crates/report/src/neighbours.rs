@@ -1,0 +1,86 @@
+//! What traces did that were played beside a machine, or beside another trace.
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::number::{NONE, fixed, grouped};
+use crate::text::one_line;
+use doorbell_results::{PlayedNeighbour, PointSummary, known};
+
+/// What was played beside a machine that executes, at each load.
+pub(crate) fn html(points: &[&PointSummary]) -> String {
+    if points.iter().all(|point| point.beside.is_empty()) {
+        return String::new();
+    }
+    let mut out =
+        String::from("<section aria-labelledby=\"beside\">\n<h2 id=\"beside\">Played beside it</h2>\n");
+    points.iter().for_each(|point| table(&format!("At {}", point.rate), &point.beside, &mut out));
+    out + "</section>\n"
+}
+
+/// The same in the terminal.
+pub(crate) fn lines(point: &PointSummary) -> Vec<String> {
+    let line = |next: &PlayedNeighbour| {
+        let ipc = known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
+        let (file, instructions) = (one_line(&next.file), grouped(next.instructions));
+        format!(
+            "Beside it, on core {}: {file}, {ipc} instructions a cycle ({instructions} in all)",
+            next.first_core
+        )
+    };
+    point.beside.iter().map(line).collect()
+}
+
+/// The table.
+pub(crate) fn table(heading: &str, all: &[PlayedNeighbour], out: &mut String) {
+    if all.is_empty() {
+        return;
+    }
+    let _ = write!(
+        out,
+        "<h3>{0}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"{0}, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Trace</th>\
+         <th scope=\"col\">From core</th><th scope=\"col\">Instructions</th><th scope=\"col\">A cycle</th>\
+         <th scope=\"col\">Started over</th></tr></thead>\n<tbody>\n",
+        Esc(heading)
+    );
+    for next in all {
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            Esc(&next.file),
+            next.first_core,
+            grouped(next.instructions),
+            known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
+            grouped(next.rounds)
+        );
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn what_was_played_beside_a_machine_stands_on_its_page_and_in_the_terminal() {
+        let mut point = sample::single(0).points.remove(0);
+        assert_eq!((html(&[&point]), lines(&point)), (String::new(), Vec::new()));
+        point.beside = vec![PlayedNeighbour {
+            file: "<mcf>.xz".into(),
+            first_core: 1,
+            instructions: 1234,
+            ipc: 0.25,
+            rounds: 2,
+        }];
+        let page = html(&[&point]);
+        assert!(
+            page.contains("&lt;mcf&gt;.xz</th><td>1</td><td>1,234</td><td>0.250</td><td>2</td>"),
+            "{page}"
+        );
+        assert_eq!(
+            lines(&point),
+            ["Beside it, on core 1: <mcf>.xz, 0.250 instructions a cycle (1,234 in all)"]
+        );
+    }
+}
