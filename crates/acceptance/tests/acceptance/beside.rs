@@ -39,8 +39,7 @@ fn traces_share_a_machine_with_a_guest_that_does_not_see_them() {
         let traces = format!("neighbour.traces=[{}]", named.join(","));
         timed_session(&[], &["run.warmup=200us", "run.settle=50us", "run.duration=100us", &traces])
     };
-    let [alone, beside_one, beside_two] =
-        [&[][..], &[&small], &[&small, &large]].map(|traces| beside(traces));
+    let [alone, beside_one, beside_two] = [&[][..], &[&small], &[&small, &large]].map(beside);
     assert_eq!(alone.ran().boot, beside_two.ran().boot, "one boot serves all");
     assert_eq!(beside_two.ran().traces.len(), 2);
     let [none, one, two] = [&alone, &beside_one, &beside_two].map(measured);

@@ -186,7 +186,7 @@ fn what_cannot_be_played_beside_a_machine_is_refused_and_said() {
         assert!(error.starts_with("neighbour.traces: ") && error.contains(says), "{error}");
     }
     let mut two = machine(&["beside=2"], &[]);
-    let error = two.play_beside(&[trace.clone()], &KERNEL).unwrap_err().to_string();
+    let error = two.play_beside(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
     assert!(error.contains("1 traces, and the machine has 2 cores for them"), "{error}");
     let with_devices = super::tests::polling(&folder.path().join("own"), 4, 1, 1, true);
     let error = two.play_beside(&[trace, with_devices], &KERNEL).unwrap_err().to_string();
