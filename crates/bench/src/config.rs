@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::Table;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::beside;
 use crate::length::Length;
 use crate::neighbour;
 use crate::network::{CableTable, GeneratorTable, NodeTable};
@@ -207,7 +208,7 @@ impl RunConfig {
             loadgen: self.loadgen.clone(),
             port: self.port.clone(),
             hart: self.hart.clone(),
-            beside: neighbour::beside(self),
+            beside: beside::cores(self),
         }
     }
 

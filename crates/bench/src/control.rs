@@ -1,11 +1,11 @@
 //! How a long piece of work is watched and interrupted.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use doorbell_machine::{Limits, Machine, Network, NetworkOutcome, Outcome};
 use doorbell_sim::Ps;
 
+use crate::beside;
 use crate::error::RunError;
 use crate::m5::{M5Next, M5Ops};
 
@@ -153,7 +153,7 @@ pub(crate) fn run_watched_until(
         let time = machine.now().saturating_add(SLICE_TIME).min(limits.time);
         let outcome = machine.run(&Limits { instructions: slice, time, ..limits.clone() });
         control.check()?;
-        beside_went_on(machine)?;
+        beside::went_on(machine)?;
         control.show(machine.instructions(), machine.now());
         match outcome {
             Outcome::Instructions if slice < limits.instructions => {}
@@ -175,12 +175,6 @@ pub(crate) fn run_watched_until(
     }
 }
 
-/// A program beside a machine that cannot go on ends the run.
-fn beside_went_on(machine: &mut Machine) -> Result<(), RunError> {
-    let failed = machine.take_failure_beside();
-    failed.map_or(Ok(()), |error| Err(RunError::playback(Path::new("neighbour.traces"))(error)))
-}
-
 /// Runs a network to a time in slices, so that it can be watched and interrupted. m5ops are ignored.
 pub(crate) fn run_network_watched(
     network: &mut Network,
@@ -193,7 +187,7 @@ pub(crate) fn run_network_watched(
         let outcome = network.run(&Limits { on_marker, on_m5op: false, ..Limits::until(slice) });
         control.check()?;
         if network.nodes().len() > 0 {
-            beside_went_on(network.node_mut(0))?;
+            beside::went_on(network.node_mut(0))?;
         }
         control.show(network.instructions(), network.now());
         let goes_on = match outcome {

@@ -1,11 +1,8 @@
 //! A network program beside programs that are hungry for cache or memory bandwidth: touchfwd on the first harts, and on the last ones compute or
 //! stream, each through a table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
-//! Or any benchmark beside traces, which are played on cores that the guest does not see ([`beside`](crate::beside)).
-
-use std::path::PathBuf;
+//! Traces as neighbours, of any benchmark, are [`beside`](crate::beside) the machine.
 
 use doorbell_machine::ConfigError;
-use doorbell_machine::playback::{Pages, PagesConfig};
 use doorbell_sim::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,39 +41,11 @@ pub struct NeighbourConfig {
     /// In which order.
     #[serde(skip_serializing_if = "options::is_default")]
     pub pattern: Pattern,
-    /// Beside any benchmark: traces (docs/traces.md), each played over and over again on a core of its own behind those of the harts, which
-    /// are hart.N as well (N from platform.harts on), but no guest sees them. One hart each; ChampSim's and DynamoRIO's will do.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub traces: Vec<PathBuf>,
-    /// Whether ChampSim's among them are of its variant `cloudsuite`.
-    #[serde(skip_serializing_if = "options::is_default")]
-    pub cloudsuite: bool,
-    /// Page tables of traces with virtual addresses alone: `kernel`, `champsim` or `identity` (docs/traces.md); `kernel` if nothing is said.
-    #[serde(skip_serializing_if = "is_kernel")]
-    pub pages: Pages,
-}
-
-fn is_kernel(pages: &Pages) -> bool {
-    *pages == Pages::Kernel
 }
 
 impl Default for NeighbourConfig {
     fn default() -> Self {
-        NeighbourConfig {
-            cores: None,
-            table: Bytes(8 << 20),
-            pattern: Pattern::Walk,
-            traces: Vec::new(),
-            cloudsuite: false,
-            pages: Pages::Kernel,
-        }
-    }
-}
-
-impl NeighbourConfig {
-    /// How pages of traces lie that do not say so.
-    pub(crate) fn tables(&self) -> PagesConfig {
-        PagesConfig { pages: self.pages, ..PagesConfig::default() }
+        NeighbourConfig { cores: None, table: Bytes(8 << 20), pattern: Pattern::Walk }
     }
 }
 
@@ -116,11 +85,6 @@ impl Options for NeighbourConfig {
 /// Harts, the last ones, that neighbours have: none where a trace is played, which has neighbours of its own.
 pub(crate) fn harts(config: &RunConfig) -> u32 {
     if config.is_played() { 0 } else { config.options::<NeighbourConfig>().cores.unwrap_or(0) }
-}
-
-/// Cores behind those of the harts, for traces.
-pub(crate) fn beside(config: &RunConfig) -> u32 {
-    if config.is_played() { 0 } else { config.options::<NeighbourConfig>().traces.len() as u32 }
 }
 
 /// What the image's /init is told.

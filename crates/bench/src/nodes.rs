@@ -12,14 +12,13 @@ use doorbell_results::PlayedTrace;
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::beside::Programs;
+use crate::beside::{BesideConfig, Programs};
 use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_network_watched};
 use crate::disks::{BOOT_SEED, disks_identity, open_disks};
 use crate::error::{RunError, describe};
-use crate::neighbour::NeighbourConfig;
 use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
 use crate::session::LINK_STEP;
@@ -60,7 +59,7 @@ pub struct TestbedPlan {
     /// Host threads that run the nodes.
     pub threads: usize,
     /// What is played beside the tested node.
-    pub(crate) neighbour: NeighbourConfig,
+    pub(crate) beside: BesideConfig,
 }
 
 impl TestbedPlan {
@@ -86,7 +85,7 @@ impl TestbedPlan {
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads: 1,
-            neighbour: config.options::<NeighbourConfig>().clone(),
+            beside: config.options::<BesideConfig>().clone(),
         })
     }
 
@@ -108,7 +107,7 @@ impl TestbedPlan {
     ) -> Result<String, RunError> {
         let images = self.images(images, say)?;
         let named = images.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
-        Ok(named.collect::<Vec<_>>().join("\n"))
+        Ok(named.collect::<Vec<_>>().join("\n") + &self.beside.identity()?)
     }
 
     /// The network in which the guests boot: what no guest can see is as by default, so that what a boot leaves follows from the guests
@@ -171,7 +170,7 @@ impl NodesPlan {
         let identities = named
             .map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks) + &run_up)
             .collect();
-        let beside = Programs::open(&plan.neighbour, control.say)?;
+        let beside = Programs::open(&plan.beside, control.say)?;
         let from = (places.clone(), source.clone());
         Ok(NodesPlan { plan, from, identities, images, disks, beside })
     }

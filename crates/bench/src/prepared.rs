@@ -9,6 +9,7 @@ use doorbell_loadgen::Rate;
 use doorbell_machine::{CoreModel, Network, Watched};
 use doorbell_results::{PointSummary, Ran};
 
+use crate::beside::BesideConfig;
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::drive::{DriveConfig, DriveKind};
@@ -95,7 +96,8 @@ impl<'a> BenchmarkPlan<'a> {
         let (benchmark, config) = (self.benchmark, self.config);
         let own = image_for(benchmark.image, &config.machine());
         let image = images.get(own, config.run.image.as_deref(), say)?;
-        Ok(guest_identity(image, &format!("{} {}", image.command_line(), (benchmark.guest_words)(config))))
+        let words = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
+        Ok(guest_identity(image, &words) + &config.options::<BesideConfig>().identity()?)
     }
 
     /// Gets it ready.

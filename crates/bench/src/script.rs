@@ -15,6 +15,7 @@ use doorbell_machine::{Limits, Machine, Mode, Outcome, PortConfig, Watched};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
+use crate::beside;
 use crate::config::{RunConfig, RunParams};
 use crate::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
 use crate::drain::{Drain, time_on};
@@ -280,6 +281,7 @@ impl Run<'_, '_> {
         self.machine.record(self.trace.map(Trace::recorder));
         let (begun, before) = (self.machine.now(), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
+        let beside = beside::look(self.machine);
         let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
         self.control.begin("measuring", begun, script.duration);
         let mut begin = Look::begin(self.machine);
@@ -306,6 +308,7 @@ impl Run<'_, '_> {
         self.machine.record(None);
         let instructions = self.machine.instructions() - before;
         let timed = timed.zip(timing::Moment::of(self.machine));
+        let beside = [beside, beside::look(self.machine)];
         let mut last = Look::begin(self.machine);
         while let Some(due) = last.due() {
             self.run_to(due)?;
@@ -324,6 +327,7 @@ impl Run<'_, '_> {
             ports,
             instructions,
             timed,
+            beside,
             steady: Some(steady),
             ..Window::default()
         })
@@ -380,6 +384,7 @@ impl Run<'_, '_> {
             let outcome = self.machine.run(&limits);
             self.show();
             self.control.check()?;
+            beside::went_on(self.machine)?;
             self.control.show(self.machine.instructions(), self.machine.now());
             match outcome {
                 Outcome::Instructions => {}

@@ -7,7 +7,7 @@ use doorbell_results::PlayedTrace;
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::beside::Programs;
+use crate::beside::{BesideConfig, Programs};
 use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
@@ -91,7 +91,7 @@ impl MachinePlan {
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), &config.run.disks)?;
-        let beside = Programs::open(config.options(), control.say)?;
+        let beside = Programs::open(config.options::<BesideConfig>(), control.say)?;
         Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
     }
 

@@ -141,6 +141,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<Server> {
 }
 
 fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::Result<(Machine, String)> {
+    refuse_traces(config)?;
     let name = image_for(&args.image, &config.machine());
     let image = places.build_image(&name, &mut |line| tell!("{line}"))?;
     let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
@@ -153,7 +154,16 @@ fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::R
     Ok((machine, guest))
 }
 
+/// Nothing here says when a machine is timed, and traces are played only while it is.
+fn refuse_traces(config: &RunConfig) -> anyhow::Result<()> {
+    if config.machine().beside > 0 {
+        bail!("beside.traces: a boot plays none; doorbell run does, of a benchmark or with --script");
+    }
+    Ok(())
+}
+
 fn bare(args: &BootArgs, config: &RunConfig, path: &Path) -> anyhow::Result<(Machine, String)> {
+    refuse_traces(config)?;
     let program = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let guest = bare_identity(&program);
     let mut machine = machine_with(config, &open_disks(None, &config.run.disks)?)?;

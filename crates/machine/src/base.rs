@@ -230,6 +230,8 @@ fn beside(tree: &mut Table, file: &Path) {
         // A built-in image has a name and no path.
         run.get_mut("image").filter(|image| image.as_str().is_some_and(is_path)).into_iter().for_each(moved);
     }
+    let traces = tree.get_mut("beside").and_then(|beside| beside.get_mut("traces"));
+    traces.and_then(Value::as_array_mut).into_iter().flatten().for_each(moved);
     let traffic = tree.get_mut("loadgen").and_then(|loadgen| loadgen.get_mut("traffic"));
     let streams = traffic.and_then(|traffic| traffic.get_mut("streams")).and_then(Value::as_array_mut);
     streams.into_iter().flatten().filter_map(|stream| stream.get_mut("capture")).for_each(moved);

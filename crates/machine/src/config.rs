@@ -284,7 +284,7 @@ impl MachineConfig {
     }
 
     fn check_beside(&self) -> Result<(), ConfigError> {
-        let fail = |problem: String| Err(ConfigError::new("neighbour.traces", problem));
+        let fail = |problem: String| Err(ConfigError::new("beside.traces", problem));
         match self.beside {
             0 => Ok(()),
             _ if self.core.model == CoreModel::Functional => fail(

@@ -20,11 +20,12 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
 
 /// The same in the terminal.
 pub(crate) fn lines(point: &PointSummary) -> Vec<String> {
+    let load = one_line(&point.rate);
     let line = |next: &PlayedNeighbour| {
         let ipc = known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
         let (file, instructions) = (one_line(&next.file), grouped(next.instructions));
         format!(
-            "Beside it, on core {}: {file}, {ipc} instructions a cycle ({instructions} in all)",
+            "Beside it at {load}, on core {}: {file}, {ipc} instructions a cycle ({instructions} in all)",
             next.first_core
         )
     };
@@ -80,7 +81,7 @@ mod tests {
         );
         assert_eq!(
             lines(&point),
-            ["Beside it, on core 1: <mcf>.xz, 0.250 instructions a cycle (1,234 in all)"]
+            ["Beside it at 1Mpps, on core 1: <mcf>.xz, 0.250 instructions a cycle (1,234 in all)"]
         );
     }
 }

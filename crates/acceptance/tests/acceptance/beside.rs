@@ -36,7 +36,7 @@ fn traces_share_a_machine_with_a_guest_that_does_not_see_them() {
     let (small, large) = (walk(folder.path(), 4 << 10), walk(folder.path(), 64 << 20));
     let beside = |traces: &[&PathBuf]| {
         let named: Vec<String> = traces.iter().map(|path| format!("\"{}\"", path.display())).collect();
-        let traces = format!("neighbour.traces=[{}]", named.join(","));
+        let traces = format!("beside.traces=[{}]", named.join(","));
         timed_session(&[], &["run.warmup=200us", "run.settle=50us", "run.duration=100us", &traces])
     };
     let [alone, beside_one, beside_two] = [&[][..], &[&small], &[&small, &large]].map(beside);

@@ -13,9 +13,9 @@ use doorbell_machine::{
 use doorbell_sim::Ps;
 use toml::{Table, Value};
 
+use crate::beside;
 use crate::config::RunConfig;
 use crate::kernel;
-use crate::neighbour;
 use crate::network::config::{CableTable, NodeTable, below, keys_of_the_run};
 use crate::nodes::NodeGuest;
 use crate::registry::{Benchmark, Nodes, benchmark};
@@ -53,13 +53,7 @@ impl RunConfig {
                 let problem = format!("it is the run's and no node's own; set {key}");
                 return Err(ConfigError::new(format!("node.{name}.{key}"), problem));
             }
-            let told = alone.told(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?;
-            if neighbour::beside(&told) > 0 {
-                let problem =
-                    "no node of a network has traces beside it; the tested node of two has, such as iperf's";
-                return Err(ConfigError::new(format!("node.{name}.neighbour.traces"), problem));
-            }
-            nodes.push(told);
+            nodes.push(alone.told(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?);
         }
         let places = Places { names: self.node.keys().collect(), config: self };
         let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));
@@ -117,6 +111,11 @@ impl RunConfig {
             ("run.frames", self.run.frames.is_some(), "a network is measured for a run.duration"),
             ("run.image", self.run.image.is_some(), "each node has its own: set node.NAME.image"),
             ("run.disks", !self.run.disks.is_empty(), "each node has its own: set node.NAME.disks"),
+            (
+                "beside.traces",
+                beside::cores(self) > 0,
+                "no node of a network has traces beside it; the tested node of two has, such as iperf's",
+            ),
         ];
         match wrong.iter().find(|(_, is_set, _)| *is_set) {
             Some((key, _, problem)) => Err(ConfigError::new(*key, *problem)),

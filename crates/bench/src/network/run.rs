@@ -10,12 +10,12 @@ use doorbell_machine::{ConfigError, Network, Watched};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
+use crate::beside::BesideConfig;
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
-use crate::neighbour::NeighbourConfig;
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::nodes::TestbedPlan;
@@ -54,7 +54,7 @@ impl TestbedPlan {
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads,
-            neighbour: NeighbourConfig::default(),
+            beside: BesideConfig::default(),
         };
         Ok((plan, topology))
     }

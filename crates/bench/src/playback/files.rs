@@ -49,20 +49,18 @@ impl NamedTrace {
     /// Opens a file and reads it once, for its hash; of DynamoRIO's it may be a folder. One that is of neither its format nor our own, and
     /// not called so, is taken for ChampSim's, of this variant.
     pub fn open(path: &Path, variant: Variant) -> Result<NamedTrace, RunError> {
-        let is_called_ours = path.extension().is_some_and(|extension| extension == "dbt");
-        let is_drmemtrace = !is_called_ours && doorbell_drmemtrace::is_of_drmemtrace(path);
-        let (mut files, mut notes) = (vec![path.to_owned()], Vec::new());
-        let trace = if is_drmemtrace {
+        let mut notes = Vec::new();
+        let trace = if is_of_drmemtrace(path) {
             let opened = doorbell_drmemtrace::open(path)?;
-            (files, notes) = (doorbell_drmemtrace::files(path)?, opened.1);
+            notes = opened.1;
             Ok(TraceInput::own(opened.0))
-        } else if is_called_ours {
+        } else if is_called_ours(path) {
             TraceFile::open(path).map(TraceInput::own).map_err(PlaybackError::from)
         } else {
             TraceInput::open(path, variant, None)
         };
         let trace = trace.map_err(RunError::playback(path))?;
-        let (bytes, xxh3) = hashed(&files).map_err(RunError::io("read", path))?;
+        let (bytes, xxh3) = contents(path)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (recorder, recorded, isa) = match trace.file().map(|own| own.description()) {
             Some(Description { recorder, recorded, isa, .. }) => {
@@ -136,6 +134,21 @@ impl Traces {
         let traces = self.all.iter().map(|trace| trace.known.clone()).collect();
         Ran { doorbell_commit: commit.to_owned(), traces, ..Ran::default() }
     }
+}
+
+fn is_called_ours(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "dbt")
+}
+
+fn is_of_drmemtrace(path: &Path) -> bool {
+    !is_called_ours(path) && doorbell_drmemtrace::is_of_drmemtrace(path)
+}
+
+/// Bytes and hash of a trace's file, or of the files that it is made of.
+pub(crate) fn contents(path: &Path) -> Result<(u64, String), RunError> {
+    let files =
+        if is_of_drmemtrace(path) { doorbell_drmemtrace::files(path)? } else { vec![path.to_owned()] };
+    hashed(&files).map_err(RunError::io("read", path))
 }
 
 /// Bytes and hash of files, one behind the other.

@@ -14,6 +14,7 @@ mod run;
 
 pub(crate) use config::of_what_counts;
 pub use config::{PlaybackConfig, Warmup, resolve_played};
+pub(crate) use files::contents;
 pub use files::{NamedTrace, Traces};
 pub use results::{TRACE, write_played};
 pub use run::{PlayedRun, ReadyTrace};

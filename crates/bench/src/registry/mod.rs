@@ -7,10 +7,10 @@ use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
 use doorbell_sim::Ps;
 
+use crate::beside::BesideConfig;
 use crate::config::RunConfig;
 use crate::counting::Counting;
 use crate::drive::DriveConfig;
-use crate::neighbour::NeighbourConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Section};
 use crate::prepared::MeasureNodes;
@@ -91,7 +91,7 @@ impl Benchmark {
 }
 
 /// What is no benchmark's own.
-const OF_ALL: &[Section] = &[Section::of::<DriveConfig>(), Section::of::<NeighbourConfig>()];
+const OF_ALL: &[Section] = &[Section::of::<DriveConfig>(), Section::of::<BesideConfig>()];
 
 /// The sections of these benchmarks, in the benchmarks' order, and those of all.
 pub(crate) fn options_of(benchmarks: &[Benchmark]) -> OptionSections {

@@ -135,9 +135,13 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
         "nfs",
         "nat",
         "drive",
+        "beside",
     ];
     assert_eq!(all, order);
-    assert_eq!(sections_of_runs(), ["iperf", "transfer", "netperf", "redis", "web", "nfs", "nat", "drive"]);
+    assert_eq!(
+        sections_of_runs(),
+        ["iperf", "transfer", "netperf", "redis", "web", "nfs", "nat", "drive", "beside"]
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PlaybackError;
 use super::pages::{PagesConfig, Tables};
-use super::place::Place;
+use super::place::{Place, Places};
 use super::plan::TraceInput;
 use super::source::BlockSource;
 use super::stream::HartStream;
@@ -24,12 +24,16 @@ use crate::timed::Timing;
 const VERSION: u32 = 1;
 /// The section of a checkpoint with the programs.
 const SECTION: &str = "beside";
-/// Memory for the pages of each trace that tells virtual addresses alone.
-const PAGES_IN: Bytes = Bytes(16 << 30);
+/// Memory for the pages of each trace that tells virtual addresses alone: so much that fifteen of them, scattered over all of it, have room.
+const PAGES_IN: Bytes = Bytes(6 << 30);
+/// Instructions of the shortest trace.
+const ROUND_MIN: u64 = 10_000;
 
 /// The programs, the k-th of which has the core behind those of the machine's harts and of the k programs before it.
 pub(crate) struct Beside {
     programs: Vec<Program>,
+    /// Of no trace: what all have together.
+    place: Place,
     failure: Option<PlaybackError>,
 }
 
@@ -61,8 +65,35 @@ struct ProgramState {
     position: u64,
     /// And of all.
     instructions: u64,
-    /// The cycle of its core.
+    /// The cycle of its core, and that in which this round began.
     cycle: u64,
+    begun: u64,
+}
+
+/// All of them, and where their memory lies and how their address spaces are numbered: both in order of first touch, among all.
+#[derive(Serialize, Deserialize)]
+struct BesideState {
+    programs: Vec<ProgramState>,
+    places: Places,
+}
+
+impl TraceInput {
+    /// Whether it can be played beside a machine.
+    pub fn fits_beside(&self) -> Result<(), PlaybackError> {
+        let problem = if self.harts() != 1 {
+            format!("has {} harts, and one hart is played on a core beside a machine", self.harts())
+        } else if self.file().is_some_and(|file| file.counts().has_traffic()) {
+            "has devices of its own, which do nothing beside a machine that has some; play it with `doorbell trace run`".to_owned()
+        } else if self.instructions() < ROUND_MIN {
+            let has = self.instructions();
+            format!(
+                "has {has} instructions; with fewer than {ROUND_MIN} most of the work would be to begin it again"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(PlaybackError::Beside(problem))
+    }
 }
 
 impl Program {
@@ -97,6 +128,7 @@ impl Program {
             position: self.stream.position(),
             instructions: self.stream.instructions(),
             cycle: self.stream.over(),
+            begun: self.begun,
         }
     }
 
@@ -109,45 +141,29 @@ impl Program {
         }
         self.stream.pass(state.position);
         self.stream.stands_at(state.instructions, state.cycle);
+        self.begun = state.begun;
         self.stream.failure().map_or(Ok(()), Err)
     }
 }
 
 impl Beside {
     fn new(machine: &Machine, traces: &[TraceInput], pages: &PagesConfig) -> Result<Beside, PlaybackError> {
-        let wrong = |problem: String| PlaybackError::from(ConfigError::new("neighbour.traces", problem));
         let cores = machine.config.beside as usize;
         if traces.len() != cores {
-            return Err(wrong(format!(
-                "{} traces, and the machine has {cores} cores for them",
-                traces.len()
-            )));
+            let problem = format!("{} traces, and the machine has {cores} cores for them", traces.len());
+            return Err(ConfigError::new("beside.traces", problem).into());
         }
         pages.validate()?;
         let (harts, first) = (machine.harts.len(), Place::new());
         let program = |(number, trace): (usize, &TraceInput)| {
-            if trace.harts() != 1 {
-                let problem = format!(
-                    "trace {} has {} harts; one hart is played on a core beside a machine",
-                    number + 1,
-                    trace.harts()
-                );
-                return Err(wrong(problem));
-            }
-            if trace.file().is_some_and(|file| file.counts().has_traffic()) {
-                let problem = format!(
-                    "trace {} has devices of its own, which do nothing beside a machine that has some; play it with `doorbell trace run`",
-                    number + 1
-                );
-                return Err(wrong(problem));
-            }
+            trace.fits_beside()?;
             let tables =
                 if trace.is_physical() { None } else { Tables::new(pages, PAGES_IN, number as u64 + 1) };
             let clock = Clock::new(machine.config.hart(harts + number).core.frequency);
             Program::new(trace, first.beside(number as u16 + 1), tables, clock)
         };
         let programs = traces.iter().enumerate().map(program).collect::<Result<_, _>>()?;
-        Ok(Beside { programs, failure: None })
+        Ok(Beside { programs, place: first, failure: None })
     }
 }
 
@@ -209,8 +225,8 @@ impl Machine {
 
     pub(crate) fn save_beside(&self, snapshot: &mut Snapshot) {
         if let Some(beside) = &self.beside {
-            let states: Vec<ProgramState> = beside.programs.iter().map(Program::save).collect();
-            snapshot.put(SECTION, VERSION, &states);
+            let programs = beside.programs.iter().map(Program::save).collect();
+            snapshot.put(SECTION, VERSION, &BesideState { programs, places: beside.place.places() });
         }
     }
 
@@ -218,11 +234,12 @@ impl Machine {
     pub(crate) fn restore_beside(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         let wrong = |problem: String| SnapshotError::Inconsistent { name: SECTION.to_owned(), problem };
         let Some(beside) = self.beside.as_mut().filter(|_| snapshot.has(SECTION)) else { return Ok(()) };
-        let states: Vec<ProgramState> = snapshot.get(SECTION, VERSION)?;
-        if states.len() != beside.programs.len() {
+        let state: BesideState = snapshot.get(SECTION, VERSION)?;
+        if state.programs.len() != beside.programs.len() {
             return Err(wrong("it is of another number of programs".to_owned()));
         }
-        for (program, state) in beside.programs.iter_mut().zip(&states) {
+        beside.place.set_places(state.places);
+        for (program, state) in beside.programs.iter_mut().zip(&state.programs) {
             program.restore(state).map_err(|error| wrong(error.to_string()))?;
         }
         Ok(())

@@ -70,7 +70,10 @@ pub enum PlaybackError {
     /// The traces touch more memory than can be told apart.
     #[error(
         "the traces touch more than 110 GiB of memory in pieces of 64 MiB; play fewer of them, or give virtual addresses pages \
-         (playback.pages=kernel)"
+         (playback.pages=kernel; beside a machine, beside.pages=kernel)"
     )]
     Memory,
+    /// A trace that nothing can be beside with.
+    #[error("it cannot be played beside a machine: it {0}")]
+    Beside(String),
 }

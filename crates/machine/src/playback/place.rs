@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use doorbell_platform::map;
 use doorbell_sim::{Bytes, PhysAddr};
 use doorbell_trace::system::Extent;
+use serde::{Deserialize, Serialize};
 
 const WINDOW_SHIFT: u32 = 26;
 const WINDOW_BYTES: u64 = 1 << WINDOW_SHIFT;
@@ -37,6 +38,13 @@ struct Shared {
     taken: BTreeSet<u16>,
 }
 
+/// Which windows and numbers of address spaces there are, in the order in which they were given.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Places {
+    windows: Vec<(u16, u64)>,
+    spaces: Vec<((u16, u16), u16)>,
+}
+
 /// See the module. Clones are of the same memory.
 #[derive(Clone)]
 pub(super) struct Place {
@@ -57,6 +65,23 @@ impl Place {
     /// For another one beside it.
     pub fn beside(&self, trace: u16) -> Place {
         Place { trace, shared: Arc::clone(&self.shared), recent: [None; RECENT], space: None, full: false }
+    }
+
+    /// What all traces have been given so far.
+    pub fn places(&self) -> Places {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows: Vec<_> = shared.windows.iter().map(|(window, number)| (*number, *window)).collect();
+        windows.sort_unstable();
+        let windows = windows.into_iter().map(|(_, window)| window).collect();
+        Places { windows, spaces: shared.spaces.iter().map(|(space, number)| (*space, *number)).collect() }
+    }
+
+    /// They have been given this, and no more.
+    pub fn set_places(&self, places: Places) {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.windows = places.windows.into_iter().zip(0..).collect();
+        shared.taken = places.spaces.iter().map(|(_, number)| *number).collect();
+        shared.spaces = places.spaces.into_iter().collect();
     }
 
     /// Whether all of this stays where it is.

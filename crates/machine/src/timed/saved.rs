@@ -122,7 +122,7 @@ impl Machine {
             return;
         };
         snapshot.put("timing", TIMING_VERSION, &timing.save(&self.functions));
-        for id in 0..self.harts.len() + self.beside().count() {
+        for id in 0..self.config.cores_and_beside() {
             snapshot.put(&format!("timing.hart{id}"), TIMING_VERSION, &timing.save_hart(id));
         }
         self.save_beside(snapshot);
