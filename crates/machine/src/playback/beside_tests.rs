@@ -121,7 +121,7 @@ fn they_do_not_depend_on_where_a_run_stops_nor_on_who_takes_its_checkpoint_up() 
     let folder = folder();
     let traces = [
         walk_by(64 * 97 * 53, folder.path(), "a", 512 << 20, 1_500),
-        walk_by(64 * 97 * 7, folder.path(), "b", 1 << 30, 70_000),
+        walk_by(64 * 97 * 151, folder.path(), "b", 1 << 30, 70_000),
     ];
     let set = ["beside=2", "hart.2.core.frequency=2GHz"];
     let program = chase(256 << 10);
