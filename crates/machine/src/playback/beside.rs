@@ -15,15 +15,16 @@ use super::place::{Place, Places};
 use super::plan::TraceInput;
 use super::source::BlockSource;
 use super::stream::HartStream;
+use crate::checkpoint::LATEST;
 use crate::config::ConfigError;
 use crate::machine::Machine;
 use crate::run::Outcome;
 use crate::timed::Timing;
 
-/// The version of [`ProgramState`].
-const VERSION: u32 = 1;
+/// The version of [`BesideState`].
+pub(super) const VERSION: u32 = 1;
 /// The section of a checkpoint with the programs.
-const SECTION: &str = "beside";
+pub(super) const SECTION: &str = "beside";
 /// Memory for the pages of each trace that tells virtual addresses alone: so much that fifteen of them, scattered over all of it, have room.
 const PAGES_IN: Bytes = Bytes(6 << 30);
 /// Instructions of the shortest trace.
@@ -31,14 +32,14 @@ const ROUND_MIN: u64 = 10_000;
 
 /// The programs, the k-th of which has the core behind those of the machine's harts and of the k programs before it.
 pub(crate) struct Beside {
-    programs: Vec<Program>,
+    pub(super) programs: Vec<Program>,
     /// Of no trace: what all have together.
     place: Place,
     failure: Option<PlaybackError>,
 }
 
 /// One of them.
-struct Program {
+pub(super) struct Program {
     trace: TraceInput,
     stream: HartStream,
     rounds: u64,
@@ -59,22 +60,22 @@ pub struct BesideStats {
 
 /// Where a program stands. What has been read of the trace to get there is read again.
 #[derive(Serialize, Deserialize)]
-struct ProgramState {
+pub(super) struct ProgramState {
     rounds: u64,
     /// Instructions of this round.
     position: u64,
     /// And of all.
-    instructions: u64,
+    pub instructions: u64,
     /// The cycle of its core, and that in which this round began.
-    cycle: u64,
-    begun: u64,
+    pub cycle: u64,
+    pub begun: u64,
 }
 
 /// All of them, and where their memory lies and how their address spaces are numbered: both in order of first touch, among all.
 #[derive(Serialize, Deserialize)]
-struct BesideState {
-    programs: Vec<ProgramState>,
-    places: Places,
+pub(super) struct BesideState {
+    pub programs: Vec<ProgramState>,
+    pub places: Places,
 }
 
 impl TraceInput {
@@ -122,7 +123,7 @@ impl Program {
         Ok(())
     }
 
-    fn save(&self) -> ProgramState {
+    pub(super) fn save(&self) -> ProgramState {
         ProgramState {
             rounds: self.rounds,
             position: self.stream.position(),
@@ -237,6 +238,12 @@ impl Machine {
         let state: BesideState = snapshot.get(SECTION, VERSION)?;
         if state.programs.len() != beside.programs.len() {
             return Err(wrong("it is of another number of programs".to_owned()));
+        }
+        for (program, core) in state.programs.iter().zip(self.harts.len()..) {
+            let latest = Clock::new(self.config.hart(core).core.frequency).edge_at_or_before(Ps(LATEST / 2));
+            if program.cycle > latest || program.begun > program.cycle || program.instructions > LATEST {
+                return Err(wrong("a program's time is impossible".to_owned()));
+            }
         }
         beside.place.set_places(state.places);
         for (program, state) in beside.programs.iter_mut().zip(&state.programs) {

@@ -4,8 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use doorbell_sim::Ps;
+use doorbell_sim::snapshot::Snapshot;
 use doorbell_trace::champsim::{Record, Variant, Writer};
 
+use super::beside::{BesideState, Program, ProgramState, SECTION, VERSION};
+use super::place::Places;
 use super::{BesideStats, Pages, PagesConfig, Plan, Player, TraceInput};
 use crate::machine::Machine;
 use crate::overlay::Overlay;
@@ -149,6 +152,32 @@ fn they_do_not_depend_on_where_a_run_stops_nor_on_who_takes_its_checkpoint_up() 
     until(&mut other, Ps::from_us(200));
     assert!(done(&whole).1[0].rounds > 1);
     assert_eq!((done(&other), other.state_hash()), (done(&whole), whole.state_hash()));
+}
+
+#[test]
+fn a_checkpoint_with_an_impossible_time_is_refused() {
+    let folder = folder();
+    let trace = walk(folder.path(), "small", 4 << 10, 2_000);
+    let taken_up = |change: fn(&mut ProgramState)| {
+        let mut machine = beside(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
+        until(&mut machine, Ps::from_us(5));
+        let programs = &machine.beside.as_ref().unwrap().programs;
+        let mut states: Vec<ProgramState> = programs.iter().map(Program::save).collect();
+        states.iter_mut().for_each(change);
+        let mut snapshot = Snapshot::new();
+        snapshot.put(SECTION, VERSION, &BesideState { programs: states, places: Places::default() });
+        machine.restore_beside(&snapshot).map_err(|error| error.to_string())
+    };
+    assert_eq!(taken_up(|_| {}), Ok(()));
+    let changes: [fn(&mut ProgramState); 3] = [
+        |state| state.cycle = u64::MAX,
+        |state| state.begun = u64::MAX,
+        |state| state.instructions = u64::MAX,
+    ];
+    for change in changes {
+        let error = taken_up(change).unwrap_err();
+        assert!(error.contains("a program's time is impossible"), "{error}");
+    }
 }
 
 #[test]
