@@ -1,10 +1,8 @@
 //! Programs beside a machine: traces that `beside.traces` names, each on a core of its own behind those of the harts. Any benchmark on one
 //! machine can have them, and of nodes on cables the tested one.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::Arc;
 
 use doorbell_machine::playback::{BesideStats, Pages, PagesConfig, TraceInput};
 use doorbell_machine::{ConfigError, Machine};
@@ -49,30 +47,11 @@ impl Options for BesideConfig {
 }
 
 impl BesideConfig {
-    fn variant(&self) -> Variant {
-        if self.cloudsuite { Variant::CloudSuite } else { Variant::Standard }
-    }
-
     /// Names the traces by their contents, for what is kept of results; nothing where there are none.
     pub(crate) fn identity(&self) -> Result<String, RunError> {
-        let each = self.traces.iter().map(|path| Ok(format!(" beside {}", known_contents(path)?)));
+        let each = self.traces.iter().map(|path| Ok(format!(" beside {}", contents(path)?.1)));
         each.collect()
     }
-}
-
-/// The hash of a file's contents, which is read again when the file is another.
-fn known_contents(path: &Path) -> Result<String, RunError> {
-    type Known = BTreeMap<(PathBuf, u64, Option<SystemTime>), String>;
-    static KNOWN: Mutex<Known> = Mutex::new(Known::new());
-    let is = std::fs::metadata(path).map_err(RunError::io("read", path))?;
-    let key = (path.to_owned(), is.len(), is.modified().ok());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(hash) = known.get(&key) {
-        return Ok(hash.clone());
-    }
-    let (_, hash) = contents(path)?;
-    known.insert(key, hash.clone());
-    Ok(hash)
 }
 
 /// Cores behind those of the harts.
@@ -91,7 +70,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// Opens what is named, if anything is: each file is read once, and what cannot be played or is doubtful is said.
     pub fn open(own: &BesideConfig, say: &mut dyn FnMut(&str)) -> Result<Programs, RunError> {
-        let variant = own.variant();
+        let variant = Variant::of(own.cloudsuite);
         let mut traces: Vec<NamedTrace> = Vec::new();
         for path in &own.traces {
             if traces.iter().all(|known| known.path != *path) {

@@ -200,7 +200,7 @@ fn event_line(event: &DeviceEvent) -> String {
 }
 
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
-    let variant = if args.cloudsuite { Variant::CloudSuite } else { Variant::Standard };
+    let variant = Variant::of(args.cloudsuite);
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
     let opened = TraceFile::open(&args.input);
     if opened.is_err() && doorbell_drmemtrace::is_of_drmemtrace(&args.input) {

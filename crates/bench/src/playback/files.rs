@@ -1,9 +1,12 @@
 //! The files that are played, and what tells them from others.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use doorbell_machine::playback::{Plan, PlaybackError, TraceInput};
 use doorbell_results::{PlayedTrace, Ran};
@@ -86,7 +89,7 @@ pub struct Traces {
 impl Traces {
     /// Opens files, at least one. `cloudsuite`: ChampSim's among them are of its variant with 96 bytes an instruction.
     pub fn open(paths: &[PathBuf], cloudsuite: bool) -> Result<Traces, RunError> {
-        let variant = if cloudsuite { Variant::CloudSuite } else { Variant::Standard };
+        let variant = Variant::of(cloudsuite);
         let all: Vec<NamedTrace> =
             paths.iter().map(|path| NamedTrace::open(path, variant)).collect::<Result<_, _>>()?;
         assert!(!all.is_empty(), "there is a trace to play");
@@ -144,11 +147,23 @@ fn is_of_drmemtrace(path: &Path) -> bool {
     !is_called_ours(path) && doorbell_drmemtrace::is_of_drmemtrace(path)
 }
 
-/// Bytes and hash of a trace's file, or of the files that it is made of.
+/// Bytes and hash of a trace's file, or of the files that it is made of. They are read once, and again when they are others.
 pub(crate) fn contents(path: &Path) -> Result<(u64, String), RunError> {
+    type Known = BTreeMap<Vec<(PathBuf, u64, Option<SystemTime>)>, (u64, String)>;
+    static KNOWN: Mutex<Known> = Mutex::new(Known::new());
     let files =
         if is_of_drmemtrace(path) { doorbell_drmemtrace::files(path)? } else { vec![path.to_owned()] };
-    hashed(&files).map_err(RunError::io("read", path))
+    let key = |file: &PathBuf| {
+        std::fs::metadata(file).map(|is| (file.clone(), is.len(), is.modified().ok()))
+    };
+    let key: Vec<_> = files.iter().map(key).collect::<Result<_, _>>().map_err(RunError::io("read", path))?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(contents) = known.get(&key) {
+        return Ok(contents.clone());
+    }
+    let contents = hashed(&files).map_err(RunError::io("read", path))?;
+    known.insert(key, contents.clone());
+    Ok(contents)
 }
 
 /// Bytes and hash of files, one behind the other.

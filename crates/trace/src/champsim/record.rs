@@ -26,6 +26,11 @@ impl Variant {
     /// Both.
     pub const ALL: [Variant; 2] = [Variant::Standard, Variant::CloudSuite];
 
+    /// The one that a flag `cloudsuite` chooses.
+    pub const fn of(cloudsuite: bool) -> Variant {
+        if cloudsuite { Variant::CloudSuite } else { Variant::Standard }
+    }
+
     /// Bytes of a record, padding included.
     pub const fn record_bytes(self) -> usize {
         match self {
