@@ -19,6 +19,7 @@ use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 
 use crate::exit::{Asked, INTERRUPTED};
+use crate::inputs;
 use crate::out::tell;
 use crate::run_args::CommonArgs;
 use crate::screen::{Screen, interrupt_flag};
@@ -83,6 +84,8 @@ pub struct BootArgs {
 /// Boots and stays until the guest ends or the user leaves.
 pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let config = args.common.resolve(&[]).asked()?;
+    // A guest's m5ops would begin the folder anew.
+    inputs::keep(&args.out, args.checkpoint.as_slice()).asked()?;
     let (mut machine, identity) = match &args.bare {
         Some(path) => bare(args, &config, path)?,
         None => from_image(args, &config, places)?,

@@ -1,15 +1,15 @@
 //! `doorbell compare`: results side by side.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Args;
 use doorbell_bench::{Results, named};
 use doorbell_report::{comparison_html, comparison_text};
 use doorbell_study::compare::{CompareError, Share, Wanted, compare};
 
 use crate::exit::{Asked, DIFFERS};
+use crate::inputs;
 use crate::out::{out, outln, tell};
 use crate::run_args::command_line;
 
@@ -46,7 +46,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         compared => compared?,
     };
     if let Some(path) = &args.out {
-        keep_inputs(path, &args.results).asked()?;
+        inputs::keep(path, &args.results).asked()?;
     }
     let json = comparison.to_json();
     let mut written = None;
@@ -72,14 +72,4 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         tell!("doorbell: {failure}");
     }
     Ok(if comparison.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
-}
-
-/// The folder that is written is replaced as a whole: it is none of those that are compared, nor around them.
-fn keep_inputs(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
-    let Ok(out_is) = out.canonicalize() else { return Ok(()) };
-    let lost = |input: &&PathBuf| input.canonicalize().is_ok_and(|input| input.starts_with(&out_is));
-    match inputs.iter().find(lost) {
-        Some(input) => bail!("--out: {} would take the place of {}", out.display(), input.display()),
-        None => Ok(()),
-    }
 }

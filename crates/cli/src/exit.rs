@@ -7,6 +7,7 @@ use std::fmt;
 use doorbell_bench::RunError;
 use doorbell_image::ImageError;
 use doorbell_machine::ConfigError;
+use doorbell_machine::playback::PlaybackError;
 use doorbell_qemu_trace::recording::RecordError;
 use doorbell_study::experiment::ExperimentError;
 
@@ -85,7 +86,7 @@ fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
 fn of_run(error: &RunError) -> Option<u8> {
     match error {
         RunError::Interrupted => Some(INTERRUPTED),
-        RunError::Config(_) => Some(WRONG_USE),
+        RunError::Config(_) | RunError::Playback { error: PlaybackError::Config(_), .. } => Some(WRONG_USE),
         RunError::Image(error) => of_image(error),
         _ => None,
     }
@@ -116,6 +117,9 @@ mod tests {
         assert_eq!(status(wrong_key().into()), 2);
         assert_eq!(status(RunError::from(wrong_key()).into()), 2);
         assert_eq!(status(ExperimentError::from(RunError::from(wrong_key())).into()), 2);
+        let played = |error| RunError::Playback { path: "a.dbt".into(), error };
+        assert_eq!(status(played(wrong_key().into()).into()), 2);
+        assert_eq!(status(played(PlaybackError::Ram).into()), 1);
         assert_eq!(status(ExperimentError::File("sweep.toml: unknown field".into()).into()), 2);
         let unknown = || ImageError::UnknownRecipe { name: "nope".into(), known: "net".into() };
         assert_eq!(status(unknown().into()), 2);

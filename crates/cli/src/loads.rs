@@ -11,6 +11,8 @@ use doorbell_files::list;
 use doorbell_machine::Base;
 use doorbell_report::{Beside, html_with};
 
+use crate::exit::Asked;
+use crate::inputs;
 use crate::out::{out, outln};
 use crate::run_args::{RunArgs, command_line};
 
@@ -57,6 +59,7 @@ impl<'a> Loads<'a> {
         config: &'a RunConfig,
         asked: usize,
     ) -> anyhow::Result<Loads<'a>> {
+        inputs::keep_named(&args.output.out, config).asked()?;
         let results = Results::begin(&args.output.out)?;
         let (points, meanings, ran) = Default::default();
         let base = args.common.base()?;

@@ -15,6 +15,7 @@ mod experiment;
 mod explain;
 mod frame_sizes;
 mod image_cmd;
+mod inputs;
 mod loads;
 mod log_args;
 mod network_cmd;

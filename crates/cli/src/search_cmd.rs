@@ -20,6 +20,7 @@ use doorbell_study::search::{
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::exit::Asked as _;
 use crate::frame_sizes::FrameSizes;
+use crate::inputs;
 use crate::out::{out, outln};
 use crate::run_args::{
     CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, run_names, warmup_given,
@@ -204,6 +205,7 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(cluster) = args.cluster.cluster()? {
         return on_cluster(args, &cluster, &Asked { chosen, request, config, sizes }, places, &screen);
     }
+    inputs::keep_named(&args.output.out, &config).asked()?;
     let results = Results::begin(&args.output.out)?;
     let interrupted = interrupt_flag()?;
     let mut control = Control {

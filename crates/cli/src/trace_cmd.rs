@@ -14,6 +14,7 @@ use doorbell_trace::system::{
 };
 
 use crate::exit::Asked;
+use crate::inputs::leave_nothing_of;
 use crate::out::{outln, tell};
 use crate::run_cmd;
 use crate::trace_edit::{self, CutArgs, MergeArgs};
@@ -200,6 +201,7 @@ fn event_line(event: &DeviceEvent) -> String {
 }
 
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    leave_nothing_of(&args.output)?;
     let variant = Variant::of(args.cloudsuite);
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
     let opened = TraceFile::open(&args.input);

@@ -8,6 +8,7 @@ use doorbell_bench::RecordedNames;
 use doorbell_files::replace;
 use doorbell_trace::system::{self, Extent, Window};
 
+use crate::inputs::leave_nothing_of;
 use crate::out::outln;
 use crate::trace_cmd::{open, words};
 
@@ -41,13 +42,15 @@ pub struct MergeArgs {
 pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     let CutArgs { file, output, from, count, hart, alone } = args;
     let of = || file.display().to_string();
+    let both = || format!("cannot cut {} into {}", file.display(), output.display());
     let trace = open(file)?;
     if is_same(file, output) {
         bail!("{}: a trace is not cut in its own place; give another file to write", of());
     }
+    leave_nothing_of(output)?;
     let names = RecordedNames::beside(file);
     let window = Window { hart: *hart, from: *from, count: *count, alone: *alone };
-    let cut = system::cut(&trace, output, window).with_context(of)?;
+    let cut = system::cut(&trace, output, window).with_context(both)?;
     outln!("{}: {}", output.display(), words(&cut.counts));
     for (number, (was, from, to)) in cut.harts.iter().enumerate() {
         outln!("  hart {number}: instructions {from} to {to} of hart {was}");
@@ -76,6 +79,7 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<()> {
             output.display()
         );
     }
+    leave_nothing_of(output)?;
     let traces = inputs.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let (counts, placed) = system::merge(&traces, output).with_context(|| output.display().to_string())?;
     outln!("{}: {}", output.display(), words(&counts));

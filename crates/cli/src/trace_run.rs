@@ -12,6 +12,7 @@ use doorbell_bench::{
 use doorbell_report::{Beside, html_with};
 
 use crate::exit::Asked;
+use crate::inputs;
 use crate::loads::stacks;
 use crate::out::{out, outln};
 use crate::run_args::{CommonArgs, OutputArgs, command_line};
@@ -77,13 +78,17 @@ pub struct PlayArgs {
 impl PlayArgs {
     fn config(&self, traces: &Traces) -> anyhow::Result<RunConfig> {
         let (harts, path) = (traces.harts(), traces.first().path.display());
-        if self.common.harts.is_some_and(|given| given != harts) {
-            bail!("{path}: what is played has {harts} harts and as many cores; leave --harts out");
+        let mut overrides = self.common.overrides(&[]);
+        let of_harts =
+            |text: &String| Some(text.strip_prefix("platform.harts=")?.trim() != harts.to_string());
+        if overrides.iter().filter_map(of_harts).any(|differs| differs) {
+            bail!(
+                "{path}: what is played has {harts} harts and as many cores; leave --harts out (platform.harts)"
+            );
         }
         if !self.common.disks.is_empty() {
             bail!("--disk: a played trace has no guest that could use a disk");
         }
-        let mut overrides = self.common.overrides(&[]);
         overrides.retain(|text| !text.starts_with("platform.harts="));
         overrides.extend(self.warmup.map(|warmup| match warmup {
             Warmup::Percent(_) | Warmup::Whole => format!("playback.warmup=\"{warmup}\""),
@@ -111,6 +116,7 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let traces = Traces::open(&args.files, args.cloudsuite)?;
     let config = args.config(&traces).asked()?;
     let observe = args.observe().asked()?;
+    inputs::keep(&args.output.out, &args.files).asked()?;
     let ready = ReadyTrace::new(&traces, &config, &observe)?;
     let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);

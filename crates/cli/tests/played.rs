@@ -237,6 +237,8 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         (&["loop.dbt", "--instructions", "0"], "playback.instructions"),
         (&["loop.dbt", "--pipeline", "0"], "--pipeline"),
         (&["loop.dbt", "--harts", "2"], "leave --harts out"),
+        (&["loop.dbt", "--set", "platform.harts=2"], "leave --harts out"),
+        (&["loop.dbt", "--out", "."], "would take the place of loop.dbt"),
         (&["loop.dbt", "--rate", "1Mpps", "--window", "2"], "cannot be used with"),
         (&["loop.dbt", "--rate", "fast"], "5Mpps"),
         (&["loop.dbt", "--window", "0"], "1 request at least"),

@@ -1,0 +1,103 @@
+//! What a command reads is not lost by what it writes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use doorbell_bench::RunConfig;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::INTERRUPTED;
+
+/// The folder that is written is replaced as a whole: none of these is there, nor around it.
+pub fn keep(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
+    let Ok(out_is) = out.canonicalize() else { return Ok(()) };
+    let lost = |input: &&PathBuf| input.canonicalize().is_ok_and(|input| input.starts_with(&out_is));
+    match inputs.iter().find(lost) {
+        Some(input) => bail!(
+            "--out: {} would take the place of {}, which is read; give another folder",
+            out.display(),
+            input.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The same of all files that a configuration names: captures, traces, disks, an image's recipe.
+pub fn keep_named(out: &Path, config: &RunConfig) -> anyhow::Result<()> {
+    let mut named = Vec::new();
+    words(&toml::Value::try_from(config)?, &mut named);
+    keep(out, &named)
+}
+
+fn words(value: &toml::Value, into: &mut Vec<PathBuf>) {
+    match value {
+        toml::Value::String(word) => into.push(word.into()),
+        toml::Value::Array(all) => all.iter().for_each(|one| words(one, into)),
+        toml::Value::Table(all) => all.values().for_each(|one| words(one, into)),
+        _ => {}
+    }
+}
+
+/// From now on, SIGINT and SIGTERM end the process at once, without what it has begun to write for this file.
+pub fn leave_nothing_of(output: &Path) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let output = output.to_owned();
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            unfinished(&output).iter().for_each(|path| drop(std::fs::remove_file(path)));
+            std::process::exit(INTERRUPTED.into());
+        }
+    });
+    Ok(())
+}
+
+/// Files beside this one that writers of traces begin, and rename when they are whole.
+fn unfinished(output: &Path) -> Vec<PathBuf> {
+    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let own = format!("{name}.{}.partial", std::process::id());
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_one = |path: &PathBuf| {
+        let is = path.file_name().unwrap_or_default().to_string_lossy();
+        is == own || is.starts_with(&format!(".{name}.tmp-"))
+    };
+    let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    all.map(|entry| entry.path()).filter(is_one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn inputs_in_the_result_folder_are_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, trace) = (folder.path().join("latest"), folder.path().join("latest/trace.dbt"));
+        let other = folder.path().join("other.dbt");
+        assert!(keep(&out, std::slice::from_ref(&trace)).is_ok(), "there is nothing yet");
+        fs::create_dir(&out).unwrap();
+        fs::write(&trace, "").unwrap();
+        fs::write(&other, "").unwrap();
+        assert!(keep(&out, std::slice::from_ref(&other)).is_ok());
+        let error = keep(&out, &[other, trace.clone()]).unwrap_err().to_string();
+        assert!(error.contains("trace.dbt") && error.contains("--out"), "{error}");
+        let by_link = folder.path().join("link");
+        std::os::unix::fs::symlink(&out, &by_link).unwrap();
+        assert!(keep(&by_link, &[trace]).is_err());
+    }
+
+    #[test]
+    fn what_is_begun_for_a_file_is_known_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("a.dbt");
+        let own = format!("a.dbt.{}.partial", std::process::id());
+        for name in ["a.dbt", "a.dbt.1.partial", "b.dbt.partial", ".a.dbt.tmp-x", ".b.dbt.tmp-x", &own] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let mut found = unfinished(&output);
+        found.sort();
+        assert_eq!(found, [folder.path().join(".a.dbt.tmp-x"), folder.path().join(own)]);
+    }
+}
