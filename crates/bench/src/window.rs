@@ -169,7 +169,6 @@ pub(crate) struct Window {
 /// A window that has begun.
 pub(crate) struct OpenWindow {
     begun: Ps,
-    instructions: u64,
     by_hart: Vec<u64>,
     beside: Vec<BesideStats>,
     timed: Option<timing::Moment>,
@@ -183,7 +182,6 @@ impl OpenWindow {
     pub fn begin(machine: &Machine) -> OpenWindow {
         OpenWindow {
             begun: machine.now(),
-            instructions: 0,
             by_hart: instructions_by_hart(machine),
             beside: beside::look(machine),
             timed: timing::Moment::of(machine),
@@ -193,10 +191,14 @@ impl OpenWindow {
         }
     }
 
+    /// What each hart has executed since it began.
+    fn executed(&self, machine: &Machine) -> Vec<u64> {
+        instructions_by_hart(machine).iter().zip(&self.by_hart).map(|(now, begin)| now - begin).collect()
+    }
+
     /// What has changed up to this moment.
     pub fn end(self, machine: &Machine) -> Window {
-        let by_hart = instructions_by_hart(machine);
-        let by_hart: Vec<u64> = by_hart.iter().zip(&self.by_hart).map(|(now, begin)| now - begin).collect();
+        let by_hart = self.executed(machine);
         Window {
             begin: self.totals,
             end: nic_totals(machine),
@@ -224,21 +226,22 @@ impl Run<'_, '_, Machine> {
         if let Some(request) = watch {
             self.system.watch(request);
         }
-        let (begun, instructions) = (self.system.now(), self.system.instructions());
+        let (begun, by_hart) = (self.system.now(), instructions_by_hart(self.system));
         let beside = beside::look(self.system);
         let timed = timing::Moment::of(self.system);
         let Look { totals, figures, .. } = self.look()?;
-        Ok(OpenWindow { begun, instructions, by_hart: Vec::new(), beside, timed, totals, figures, edge })
+        Ok(OpenWindow { begun, by_hart, beside, timed, totals, figures, edge })
     }
 
     /// Ends the window at the next gap, and the traffic with it.
     pub fn close_window(&mut self, open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
         self.until(self.system.next_gap())?;
-        let edges = open.edge.and_then(|begin| Some([begin, self.edge()?]));
+        let edge = self.edge();
         self.system.end_window();
         self.system.stop_traffic();
         self.system.record(None);
-        let instructions = self.system.instructions() - open.instructions;
+        let by_hart = open.executed(self.system);
+        let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
         let beside = [open.beside, beside::look(self.system)];
         let timed = open.timed.zip(timing::Moment::of(self.system));
         let watched = self.system.end_watch();
@@ -249,7 +252,8 @@ impl Run<'_, '_, Machine> {
                 begin: open.totals,
                 end: end.totals,
                 ports,
-                instructions,
+                instructions: by_hart.iter().sum(),
+                by_hart,
                 beside,
                 timed,
                 edges,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::RunConfig;
-use doorbell_loadgen::{Arrivals, Field, Sizes, StreamConfig, SweepConfig};
+use doorbell_loadgen::{Arrivals, Field, Kind, Sizes, StreamConfig, SweepConfig};
 use doorbell_sim::Bytes;
 use serde::Deserialize;
 
@@ -66,6 +66,14 @@ impl TrafficArgs {
         }
         if sizes.is_none() && self.arrivals.is_none() && self.flows.is_none() {
             return Ok(());
+        }
+        if let Some(option) = option.filter(|_| traffic.kind != Kind::Frames) {
+            bail!(
+                "{option}: only test frames can differ so, and this traffic is of requests (loadgen.traffic.kind)"
+            );
+        }
+        if self.flows == Some(0) {
+            bail!("--flows: 0 flows carry nothing; give 1 or more");
         }
         let mut stream = StreamConfig::of(traffic);
         if let Some(text) = sizes {
@@ -141,9 +149,9 @@ mod tests {
         let error = applied(&TrafficArgs::default(), Some("imux"), &[]).unwrap_err();
         assert!(error.starts_with("--frame-size: ") && error.contains("imix"), "{error}");
         let flows = TrafficArgs { flows: Some(0), ..TrafficArgs::default() };
-        assert!(applied(&flows, None, &[]).unwrap_err().contains("count is zero"));
+        assert!(applied(&flows, None, &[]).unwrap_err().starts_with("--flows: 0"));
         let error = applied(&arrivals("poisson"), None, &["loadgen.traffic.kind=ping"]).unwrap_err();
-        assert!(error.contains("kind must be \"frames\""), "{error}");
+        assert!(error.starts_with("--arrivals: only test frames"), "{error}");
         let mut config = resolve("fast", &[]).unwrap();
         config.loadgen.traffic.streams = vec![StreamConfig::default()];
         let error = arrivals("poisson").apply(None, &mut config).unwrap_err().to_string();

@@ -17,7 +17,8 @@
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
 //! | `script/` | what can be done with plots and tables in a browser? |
 //! | `played` | what did a played trace come to? |
-//! | `limit` | what keeps the machine from doing more, and what of a round trip is the generator's own? |
+//! | `limit` | what keeps the machine from doing more? |
+//! | `notes` | what of a round trip is the generator's own, and what is missing of captures? |
 //! | `comparison`, `comparison_html` | what do results say side by side? |
 //! | `transfer` | what did each core's servers move? |
 //! | `search`, `search_overview`, `experiment` | what did a search find, what do all points of an experiment say? |
@@ -38,6 +39,7 @@ mod kinds;
 mod limit;
 mod neighbours;
 mod network;
+mod notes;
 mod number;
 mod numbers;
 mod page;

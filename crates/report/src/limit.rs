@@ -1,11 +1,9 @@
-//! What keeps a machine from doing more, in one line with what it is concluded from; and what of a round trip is the generator's own.
+//! What keeps a machine from doing more, in one line with what it is concluded from.
 
-use crate::number::{duration_ns, fixed, grouped, percent_label, rate};
+use crate::number::{fixed, grouped, percent_label, rate};
 use crate::text::one_line;
 use doorbell_results::{Drops, NetworkFigures, PointSummary, SizeSummary, TimingFigures, TransferFigures};
 
-/// The wait for the generator's own link is said where it is more than this share of the mean round trip.
-const OWN_SHARE: f64 = 0.05;
 /// Cores that have nothing to do for a smaller share of the time are what limits.
 const IDLE_MIN: f64 = 0.05;
 /// A cable that carries more than this share of its rate takes no more.
@@ -14,8 +12,8 @@ const FULL_WIRE: f64 = 0.98;
 const FULL_LINK: f64 = 0.9;
 /// or memory, whose channels lose time to rows, turnarounds and refresh.
 const FULL_MEMORY: f64 = 0.75;
-/// At more loads than this it has been said.
-const NOTES: usize = 3;
+/// Waits for credits for a smaller share of the time limit nothing.
+const LONG_WAIT: f64 = 0.1;
 
 /// Who limits, of one frame size's points: concluded from the point that lost most, which says it most clearly.
 pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
@@ -50,11 +48,22 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
     let who = queue.unwrap_or(who);
     let share = percent_label(frames as f64 / worst.lost().max(1) as f64);
     let busy = match who.as_str() {
-        CORE => worst.timing.as_ref().and_then(|timing| timing.get("packet cost", "saturation")),
+        CORE => worst.timing.as_ref().and_then(saturated),
         _ => None,
     };
-    let busy = busy.map_or(String::new(), |share| format!("; saturated to {} %", fixed(share * 100.0, 1)));
+    let busy = busy.unwrap_or_default();
     Some(format!("Limit: {who}, by {share} of the frames lost at {} Mpps{busy}.", rate(worst.offered_mpps)))
+}
+
+/// How much of their time cores would need for what they found.
+fn saturated(timing: &TimingFigures) -> Option<String> {
+    let share = |name| timing.get("packet cost", name).map(|share| fixed(share * 100.0, 1));
+    Some(match share("most_saturated") {
+        Some(most) => {
+            format!("; the busiest saturated to {most} %, all that poll to {} %", share("saturation")?)
+        }
+        None => format!("; saturated to {} %", share("saturation")?),
+    })
 }
 
 /// Where nothing was lost: what kept more from being offered.
@@ -181,10 +190,19 @@ fn culprit(drops: &Drops, timing: Option<&TimingFigures>) -> Option<(String, u64
 /// Which part of the NIC's way to memory was full. Where none was, the NIC's DMA engine has no more under way, or moves no more.
 fn way_to_memory(timing: &TimingFigures) -> Option<String> {
     let link = |way: &str| timing.get("PCI Express", &format!("{way}_share"));
-    let (link, memory) = (link("up")?.max(link("down")?), timing.get("DRAM", "share")?);
+    let (up, down, memory) = (link("up")?, link("down")?, timing.get("DRAM", "share")?);
+    let link = up.max(down);
     let carried = |share: f64| percent_label(share.min(1.0));
+    // Older files do not know.
+    let waited = timing.get("PCI Express", "posted_wait_share").unwrap_or(0.0);
     Some(match (link >= FULL_LINK, memory >= FULL_MEMORY) {
         (true, _) => format!("PCI Express, {} of whose rate was in use", carried(link)),
+        // While writes wait for credits the link carries none, whatever its rate is.
+        (false, false) if up + waited >= FULL_LINK && waited >= LONG_WAIT => format!(
+            "PCI Express, on which writes waited for credits (pcie.posted_headers, pcie.posted_data) for {} of the time, with {} of its rate in use",
+            carried(waited),
+            carried(up)
+        ),
         (_, true) => format!("memory, {} of whose channels' rate was in use", carried(memory)),
         _ => format!(
             "the NIC's DMA engine, since of PCI Express {} and of memory {} of the rate was in use",
@@ -194,65 +212,24 @@ fn way_to_memory(timing: &TimingFigures) -> Option<String> {
     })
 }
 
-/// Where frames waited for the generator's own link, which is no part of the machine: what round trips were without that.
-pub(crate) fn own_queue_notes(points: &[&PointSummary]) -> Vec<String> {
-    let waited = |point: &&&PointSummary| {
-        let (due, sent) = (point.latency_ns.as_ref()?, point.latency_from_actual_ns.as_ref()?);
-        let own = due.mean - sent.mean;
-        (own > OWN_SHARE * due.mean).then_some((own, *sent))
-    };
-    let all: Vec<_> = points.iter().filter_map(|point| Some((point, waited(&point)?))).collect();
-    let mut notes: Vec<String> = all
-        .iter()
-        .take(NOTES)
-        .map(|(point, (own, sent))| {
-            format!(
-                "At {} Mpps frames waited {} for the generator's own link; from their first bit on the wire: p50 {}, p99 {}.",
-                rate(point.offered_mpps),
-                duration_ns(*own),
-                duration_ns(sent.p50),
-                duration_ns(sent.p99)
-            )
-        })
-        .collect();
-    if let more @ 1.. = all.len().saturating_sub(NOTES) {
-        notes.push(format!("So they did at {more} more {}.", if more == 1 { "load" } else { "loads" }));
-    }
-    notes
-}
-
-/// What is missing of captures that were replayed, once each.
-pub(crate) fn capture_notes(points: &[&PointSummary]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for stream in points.iter().flat_map(|point| &point.streams) {
-        let Some(replay) = &stream.replay else { continue };
-        let name = one_line(&stream.name);
-        let sent = grouped(replay.packets);
-        let mut note = |text: String| {
-            if !notes.contains(&text) {
-                notes.push(text)
-            }
-        };
-        if replay.incomplete > 0 {
-            note(format!(
-                "{name}: its capture ends in the middle of a packet; the {sent} packets before were replayed."
-            ));
-        }
-        if replay.truncated > 0 {
-            let cut = grouped(replay.truncated);
-            note(format!(
-                "{name}: of {cut} packets of its capture not all bytes were recorded (snap length)."
-            ));
-        }
-    }
-    notes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample;
-    use doorbell_results::{ReplayStats, SearchCost, TimingFigure, TimingGroup, WaitedFor};
+    use doorbell_results::{SearchCost, TimingFigure, TimingGroup, WaitedFor};
+
+    fn timing(groups: &[(&str, &[(&str, f64)])]) -> TimingFigures {
+        let figure = |(name, value): &(&str, f64)| TimingFigure {
+            name: (*name).to_owned(),
+            meaning: String::new(),
+            value: Some(*value),
+        };
+        let group = |(name, values): &(&str, &[(&str, f64)])| TimingGroup {
+            name: (*name).to_owned(),
+            figures: values.iter().map(figure).collect(),
+        };
+        TimingFigures(groups.iter().map(group).collect())
+    }
 
     fn losing(drops: Drops) -> PointSummary {
         let lost = 100;
@@ -356,31 +333,34 @@ mod tests {
 
     #[test]
     fn of_the_way_to_memory_what_is_full_is_the_limit() {
-        let of = |up_share, memory| {
-            let figure = |(name, value): &(&str, f64)| TimingFigure {
-                name: (*name).to_owned(),
-                meaning: String::new(),
-                value: Some(*value),
-            };
-            let group = |name: &str, values: &[(&str, f64)]| TimingGroup {
-                name: name.to_owned(),
-                figures: values.iter().map(figure).collect(),
-            };
-            let link = group("PCI Express", &[("up_share", up_share), ("down_share", 0.2)]);
-            let timing = TimingFigures(vec![link, group("DRAM", &[("share", memory)])]);
+        let of = |up_share, waited, memory| {
+            let link = [("up_share", up_share), ("down_share", 0.2), ("posted_wait_share", waited)];
+            let timing = timing(&[("PCI Express", &link), ("DRAM", &[("share", memory)])]);
             let waited_for = WaitedFor { data: 100, ..WaitedFor::default() };
             let drops = Drops { dma: 100, waited_for, ..Drops::default() };
             line(&[&PointSummary { timing: Some(timing), ..losing(drops) }]).unwrap()
         };
-        assert!(
-            of(0.97, 0.8).starts_with("Limit: PCI Express, 97.0\u{a0}% of whose rate was in use, by 100")
-        );
-        assert!(
-            of(0.5, 0.8).starts_with("Limit: memory, 80.0\u{a0}% of whose channels' rate was in use, by")
-        );
-        assert!(
-            of(0.1, 0.3).starts_with("Limit: the NIC's DMA engine, since of PCI Express 20.0\u{a0}% and of")
-        );
+        for (said, part) in [
+            (of(0.97, 0.2, 0.8), "PCI Express, 97.0\u{a0}% of whose rate was in use, by 100"),
+            (of(0.5, 0.0, 0.8), "memory, 80.0\u{a0}% of whose channels' rate was in use, by"),
+            (of(0.1, 0.0, 0.3), "the NIC's DMA engine, since of PCI Express 20.0\u{a0}% and of"),
+            (of(0.65, 0.43, 0.3), "PCI Express, on which writes waited for credits (pcie.posted_headers,"),
+            (of(0.1, 0.43, 0.3), "the NIC's DMA engine, since of PCI Express 20.0\u{a0}% and of"),
+        ] {
+            assert!(said.starts_with(&format!("Limit: {part}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn of_several_cores_the_busiest_is_told_beside_all() {
+        let of = |figures: &[(&str, f64)]| {
+            let timing = timing(&[("packet cost", figures)]);
+            let drops = Drops { core: 100, ..Drops::default() };
+            line(&[&PointSummary { timing: Some(timing), ..losing(drops) }]).unwrap()
+        };
+        let said = of(&[("saturation", 0.25), ("most_saturated", 1.0)]);
+        assert!(said.ends_with("; the busiest saturated to 100.0 %, all that poll to 25.0 %."), "{said}");
+        assert!(of(&[("saturation", 0.995)]).ends_with("; saturated to 99.5 %."));
     }
 
     #[test]
@@ -417,49 +397,6 @@ mod tests {
         assert_eq!(
             line(&[&point]).unwrap(),
             "Limit: the drive node, which could not send 1,234 frames that were due at 20Mpps; of what it sent none was lost."
-        );
-    }
-
-    #[test]
-    fn the_generators_own_queue_is_told_apart_from_the_machine() {
-        let mut loads = sample::loads();
-        let with = |point: &mut PointSummary, own: f64| {
-            let mut sent = *point.latency_ns.as_ref().unwrap();
-            sent.mean -= own;
-            sent.p50 = 2_000.0;
-            point.latency_from_actual_ns = Some(sent);
-        };
-        let notes = |loads: &crate::RunSummary| own_queue_notes(&loads.points.iter().collect::<Vec<_>>());
-        assert!(notes(&loads).is_empty(), "older files do not know");
-        with(&mut loads.points[0], 1.0);
-        assert!(notes(&loads).is_empty(), "a thousandth is nothing");
-        with(&mut loads.points[5], 100_000.0);
-        let [note] = &notes(&loads)[..] else { panic!("{:?}", notes(&loads)) };
-        assert!(
-            note.starts_with("At 14.880 Mpps frames waited 100 µs for the generator's own link;"),
-            "{note}"
-        );
-        assert!(note.contains("p50 2.00 µs"), "{note}");
-    }
-
-    #[test]
-    fn a_capture_that_is_cut_off_is_said_once() {
-        let mut loads = sample::loads();
-        let stream = r#"[{"name": "web\u0007", "frames_offered": 1, "frames_delivered": 1, "frames_corrupt": 0, "frames_lost": 0,
-            "frames_reordered": 0, "drop_rate": 0.0, "offered": {"mpps": 1.0, "gbps_l2": 1.0}, "delivered": {"mpps": 1.0, "gbps_l2": 1.0},
-            "latency_ns": null}]"#;
-        for point in &mut loads.points {
-            point.streams = serde_json::from_str(stream).unwrap();
-            point.streams[0].replay =
-                Some(ReplayStats { packets: 1200, incomplete: 1, truncated: 7, ..ReplayStats::default() });
-        }
-        let notes = capture_notes(&loads.points.iter().collect::<Vec<_>>());
-        assert_eq!(
-            notes,
-            [
-                "web: its capture ends in the middle of a packet; the 1,200 packets before were replayed.",
-                "web: of 7 packets of its capture not all bytes were recorded (snap length)."
-            ]
         );
     }
 }

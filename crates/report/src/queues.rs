@@ -33,7 +33,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     for (head, _) in COLUMNS {
         let _ = write!(out, "<th scope=\"col\">{head}</th>");
     }
-    out.push_str("<th scope=\"col\">Of the mean</th></tr></thead>\n<tbody>\n");
+    out.push_str("<th scope=\"col\">Of the port's, %</th></tr></thead>\n<tbody>\n");
     for point in points {
         for (number, port) in point.ports.iter().enumerate() {
             port.queues.iter().for_each(|queue| row(&point.rate, (number, port), queue, &mut out));
@@ -90,7 +90,7 @@ fn row(rate: &str, (number, port): (usize, &PortFigures), queue: &QueueFigures, 
     let all: u64 = port.queues.iter().map(|queue| count(queue, OFFERED)).sum();
     let share = match all {
         0 => NONE.to_owned(),
-        _ => fixed(count(queue, OFFERED) as f64 * port.queues.len() as f64 / all as f64, 2),
+        _ => fixed(count(queue, OFFERED) as f64 * 100.0 / all as f64, 1),
     };
     let _ = writeln!(out, "<td>{share}</td></tr>");
 }
@@ -116,7 +116,7 @@ mod tests {
         let mut two = of(vec![queue(0, 3000, 7), queue(1, 1000, 0)]);
         let page = html(&[&two]);
         assert_eq!(page.matches("<th scope=\"row\">").count(), 2, "{page}");
-        for expected in ["<td>3,000</td>", "<td>7</td>", "<td>1.50</td>", "<td>0.50</td>"] {
+        for expected in ["<td>3,000</td>", "<td>7</td>", "<td>75.0</td>", "<td>25.0</td>"] {
             assert!(page.contains(expected), "no {expected}: {page}");
         }
         let stages_ns = vec![QueueStage { name: "a <stage>".into(), mean: 1234.0, max: 2000.0 }];

@@ -7,7 +7,7 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, limit, neighbours, played, ports, stages, steady, streams, timing};
+use crate::{functions, limit, neighbours, notes, played, ports, stages, steady, streams, timing};
 use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
@@ -293,8 +293,8 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     let notes = [
         imbalance_notes(points),
         steady::notes(points),
-        limit::own_queue_notes(points),
-        limit::capture_notes(points),
+        notes::own_queue(points),
+        notes::captures(points),
         ports::asked_notes(points),
         points.iter().flat_map(|point| neighbours::lines(point)).collect(),
     ];
@@ -396,8 +396,8 @@ pub fn summary_text(point: &PointSummary) -> String {
     out.extend(limit::line(&[point]).map(|line| format!("  {line}\n")));
     let notes = [
         steady::notes(&[point]),
-        limit::own_queue_notes(&[point]),
-        limit::capture_notes(&[point]),
+        notes::own_queue(&[point]),
+        notes::captures(&[point]),
         ports::asked_notes(&[point]),
         neighbours::lines(point),
     ];

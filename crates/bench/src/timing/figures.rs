@@ -130,7 +130,7 @@ fn pace(w: &View) -> Filling {
     g.put("cycles", Some(cycles), "core cycles, asleep or not");
     g.put("instructions", Some(instructions), "instructions retired");
     g.put("ipc", over(instructions, cycles - asleep), "instructions a cycle, sleep (WFI) left out");
-    g.put("asleep_share", over(asleep, cycles), "share of the cycles that went into sleep");
+    g.put("asleep_share", over(asleep.min(cycles), cycles), "share of the cycles that went into sleep");
     g
 }
 
@@ -155,8 +155,11 @@ fn core(w: &View) -> Filling {
 fn cache(w: &View, name: &str, key: &str) -> Filling {
     let mut g = Filling::new(name);
     let n = |counter: &str| w.n(&format!("{key}.{counter}"));
+    // Of the rest that the LLC counts, nobody knows what was neighbours'.
+    let is_mixed = key == "llc" && w.has_neighbours();
+    let own = |value: Option<f64>| value.filter(|_| !is_mixed);
     let (mut misses, kilo, frames) = (n("misses"), w.instructions as f64 / 1e3, w.frames as f64);
-    if key == "llc" && w.has_neighbours() {
+    if is_mixed {
         // What neighbours miss is not theirs who are measured. Who asked for what the LLC had not is known; who missed is not, so that
         // lines on their way and rights to write count here too.
         misses = w.sum(&["hart.crd_misses", "hart.drd_misses", "hart.rfo_misses"]);
@@ -164,15 +167,16 @@ fn cache(w: &View, name: &str, key: &str) -> Filling {
     g.put("mpki", over(misses, kilo), "misses of cores a thousand instructions");
     g.put("misses_per_packet", over(misses, frames), "misses of cores a delivered packet");
     for (class, what) in CLASSES {
-        let of = over(n(&format!("misses_{class}")), frames);
+        let of = own(over(n(&format!("misses_{class}")), frames));
         g.put(format!("{class}_misses_per_packet"), of, format!("of these, misses of {what}"));
     }
     let accesses = n("accesses");
-    g.put("hit_rate", over(n("hits"), accesses), "share of accesses that found their line");
-    g.put("merge_rate", over(n("merges"), accesses), "share of accesses that found their line on its way");
+    g.put("hit_rate", own(over(n("hits"), accesses)), "share of accesses that found their line");
+    let merged = own(over(n("merges"), accesses));
+    g.put("merge_rate", merged, "share of accesses that found their line on its way");
     g.put(
         "write_backs_per_packet",
-        over(n("write_backs"), frames),
+        own(over(n("write_backs"), frames)),
         "dirty lines sent a level further, a delivered packet",
     );
     let software = n("software_prefetches");
@@ -236,10 +240,9 @@ fn occupancy(w: &View, models: &Models) -> Filling {
         let mean = over(w.n(&format!("core.{name}_cycles")), cycles);
         g.put(name, mean, format!("entries of the {what} in use, on average over the cycles awake"));
     }
+    let of_cores = w.awake_cycles_of_cores();
     for (key, what) in [("l1d", "L1D"), ("l2", "L2")] {
-        // Both threads' cycles are a core's twice.
-        let threads = f64::from(w.config.platform.threads);
-        let mean = over(w.n(&format!("{key}.mshr_cycles")) * threads, cycles);
+        let mean = over(w.n(&format!("{key}.mshr_cycles")), of_cores);
         g.put(format!("{key}_mshrs"), mean, format!("miss registers of {what} in use, on average"));
     }
     let shared = w.seconds() * w.config.memory.interconnect.clock.0 as f64;
@@ -312,8 +315,9 @@ fn pcie(w: &View) -> Filling {
     // Where no NIC is attached by PCI Express there is no link to say anything of.
     let has_link = w.has("link.up_packets");
     let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
-    let by_link = w.config.ports().filter(|port| port.attach.kind == AttachKind::Pcie);
-    let rates: f64 = by_link.map(|port| port.pcie.encoded_rate().0 as f64 * 1e-9).sum();
+    let by_link = || w.config.ports().filter(|port| port.attach.kind == AttachKind::Pcie);
+    let rates: f64 = by_link().map(|port| port.pcie.encoded_rate().0 as f64 * 1e-9).sum();
+    let links = by_link().count() as f64;
     for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
         let n = |what: &str| link(&format!("{way}_{what}"));
         g.put(
@@ -338,6 +342,12 @@ fn pcie(w: &View) -> Filling {
             format!("share of what the NICs' links can carry {meaning} that is on them"),
         );
     }
+    g.put(
+        "posted_wait_share",
+        link("posted_stall_ps").and_then(|ps| over(ps * 1e-12, w.seconds() * links)),
+        "share of the time in which a write from the NIC that could have left waited for posted credits (pcie.posted_headers, \
+         pcie.posted_data)",
+    );
     g.put(
         "payload_bytes_per_packet",
         over(w.n("pcie.payload_bytes"), frames),

@@ -13,8 +13,7 @@ pub(super) fn per_packet(w: &View) -> Filling {
     let frames = w.frames as f64;
     let instructions = w.instructions as f64;
     let awake = w.cycles() - w.n("core.cpi_idle");
-    let (busy_instructions, busy_cycles) =
-        (instructions - w.n("polls.empty_instructions"), awake - w.n("polls.empty_cycles"));
+    let Busy { instructions: busy_instructions, cycles: busy_cycles } = Busy::of(w);
     g.put(
         "instructions",
         over(instructions, frames),
@@ -23,7 +22,7 @@ pub(super) fn per_packet(w: &View) -> Filling {
     g.put(
         "cycles",
         over(awake, frames),
-        "core cycles a delivered packet, empty polls included, sleep (WFI) not",
+        "core cycles a delivered packet, empty polls included, sleep (WFI) not; a core's count once for each of its threads",
     );
     g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
     if w.config.is_played() {
@@ -38,7 +37,7 @@ pub(super) fn per_packet(w: &View) -> Filling {
     g.put(
         "busy_cycles",
         over(busy_cycles, frames),
-        "core cycles a delivered packet without empty polls and sleep",
+        "core cycles a delivered packet without empty polls and sleep; a core's count once for each of its threads",
     );
     g.put(
         "busy_ipc",
@@ -56,24 +55,81 @@ pub(super) fn per_packet(w: &View) -> Filling {
         "share of all cycles that went neither into empty polls nor into sleep; it is 1 from where each poll finds something, which \
          is long before the core can do no more",
     );
-    let per_frame = over(busy_instructions, frames);
-    let full = full_burst_instructions(w).or(per_frame);
-    let full_cycles = full
-        .and_then(|full| over(full, per_frame?))
-        .and_then(|share| Some(share * over(busy_cycles, frames)?));
+    saturation(w, &mut g);
+    g
+}
+
+/// What is neither of empty polls nor of sleep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Busy {
+    pub instructions: f64,
+    pub cycles: f64,
+}
+
+impl Busy {
+    pub fn of(w: &View) -> Busy {
+        let awake = w.cycles() - w.n("core.cpi_idle");
+        // An empty poll that ends in the measurement may have begun before it.
+        Busy {
+            instructions: (w.instructions as f64 - w.n("polls.empty_instructions")).max(0.0),
+            cycles: (awake - w.n("polls.empty_cycles")).max(0.0),
+        }
+    }
+}
+
+/// What a hart's packets would take of it in full bursts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Full {
+    packets: f64,
+    instructions: f64,
+    cycles: f64,
+    /// All that it has.
+    of: f64,
+}
+
+impl Full {
+    /// `None` of a hart that found no packets.
+    fn of(w: &View) -> Option<Full> {
+        let (busy, packets) = (Busy::of(w), w.n("polls.packets"));
+        let each = over(busy.instructions, packets)?;
+        let instructions = packets * full_burst_instructions(w).unwrap_or(each);
+        let cycles = over(instructions * busy.cycles, busy.instructions)?;
+        Some(Full { packets, instructions, cycles, of: w.cycles() })
+    }
+
+    fn share(&self) -> f64 {
+        self.cycles / self.of
+    }
+}
+
+/// How much more the cores can do that poll receive rings.
+fn saturation(w: &View, g: &mut Filling) {
+    let polling = w.polling();
+    let all: Vec<Full> = polling.iter().filter_map(Full::of).collect();
+    // A sum of nothing is -0.
+    let sum = |of: &dyn Fn(&Full) -> f64| all.iter().map(of).fold(0.0, std::ops::Add::add);
+    let (packets, cycles) = (sum(&|full| full.packets), sum(&|full| full.cycles));
     g.put(
         "full_burst_instructions",
-        full,
-        "instructions a packet would cost if each poll found a full burst (dpdk.burst): what a round of polling costs whatever it finds, \
-         over the burst, and what each packet adds; by least squares over the rounds",
+        over(sum(&|full| full.instructions), packets),
+        "instructions a packet that is found would cost the core that finds it if each poll found a full burst (dpdk.burst): what a round of \
+         polling costs whatever it finds, over the burst, and what each packet adds; by least squares over the rounds",
     );
-    g.put("full_burst_cycles", full_cycles, "core cycles of these at busy_ipc");
+    g.put("full_burst_cycles", over(cycles, packets), "core cycles of these at busy_ipc");
+    // Of cores that find nothing there is no work, but time.
+    let time: f64 = polling.iter().map(View::cycles).sum();
     g.put(
         "saturation",
-        full_cycles.and_then(|cycles| over(cycles * frames, w.cycles())),
-        "share of all cycles that the delivered frames would take in full bursts: the core can do no more at 1",
+        over(cycles, time),
+        "share of the cycles of cores that poll receive rings that the packets they found would take in full bursts: they can do no more at 1",
     );
-    g
+    if polling.len() > 1 {
+        g.put(
+            "most_saturated",
+            all.iter().map(Full::share).reduce(f64::max),
+            "the same of the core of which it is the largest share",
+        );
+    }
 }
 
 /// What a packet costs in a poll that finds as many as it may take, in instructions: these follow from the packets, while cycles

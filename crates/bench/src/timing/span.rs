@@ -99,8 +99,7 @@ impl<'a> View<'a> {
 
     fn books(&self) -> Books {
         let books = |moment: &Moment| {
-            let harts = self.harts.clone().unwrap_or(0..moment.own);
-            moment.books[harts].iter().fold(Books::default(), |sum, books| sum.plus(books))
+            moment.books[self.own()].iter().fold(Books::default(), |sum, books| sum.plus(books))
         };
         books(&self.span.end).since(&books(&self.span.begin))
     }
@@ -112,6 +111,29 @@ impl<'a> View<'a> {
     /// Whether there are cores that are not summed up.
     pub fn has_neighbours(&self) -> bool {
         self.span.end.own < self.span.end.books.len()
+    }
+
+    /// The harts that it is of.
+    fn own(&self) -> Range<usize> {
+        self.harts.clone().unwrap_or(0..self.span.end.own)
+    }
+
+    /// Each of its harts that polls receive rings.
+    pub fn polling(&self) -> Vec<View<'a>> {
+        let views = self.own().map(|hart| View::of_hart(self.span, hart));
+        views.filter(|w| w.n("polls.packets") + w.n("polls.polls") > 0.0).collect()
+    }
+
+    /// Cycles of cores in which a thread of theirs is awake, at the least: as many as that of its threads has which sleeps least.
+    pub fn awake_cycles_of_cores(&self) -> f64 {
+        let threads = self.config.platform.threads as usize;
+        let mut most = vec![0.0; self.span.end.books.len().div_ceil(threads)];
+        for hart in self.own() {
+            let one = View::of_hart(self.span, hart);
+            let awake = one.cycles() - one.n("core.cpi_idle");
+            most[hart / threads] = f64::max(most[hart / threads], awake);
+        }
+        most.iter().sum()
     }
 
     /// Core cycles, asleep or not.

@@ -1,6 +1,7 @@
 //! How packets spread over cores: what each core found in receive rings, what its packets cost it, and how uneven cores' shares are.
 
 use super::figures::{Filling, over};
+use super::packet_cost::Busy;
 use super::span::{Span, View};
 
 /// Packets of one core: those that its polls found. A trace has no data, so that what a poll finds there is not known.
@@ -9,23 +10,24 @@ pub(super) fn own_packets(w: &View) -> Option<Filling> {
         return None;
     }
     let mut g = Filling::new("own packets");
-    let packets = w.n("rounds.packets");
+    let packets = w.n("polls.packets");
     let polls = w.n("polls.empty_polls");
-    let awake = w.cycles() - w.n("core.cpi_idle");
+    let busy = Busy::of(w);
     g.put("packets", Some(packets), "packets that this core's polls of receive rings found");
     g.put("per_second", over(packets, w.seconds()), "the same a second");
     g.put(
         "busy_cycles",
-        over(awake - w.n("polls.empty_cycles"), packets),
+        over(busy.cycles, packets),
         "core cycles each of them cost this core, without empty polls and sleep",
     );
     g.put(
         "busy_instructions",
-        over(w.instructions as f64 - w.n("polls.empty_instructions"), packets),
+        over(busy.instructions, packets),
         "instructions each of them cost this core, without empty polls",
     );
     g.put("empty_polls", Some(polls), "polls of a receive ring that found nothing");
-    g.put("empty_share", over(w.n("polls.empty_cycles"), w.cycles()), "share of the cycles that these took");
+    let empty = w.n("polls.empty_cycles").min(w.cycles());
+    g.put("empty_share", over(empty, w.cycles()), "share of the cycles that these took");
     Some(g)
 }
 
@@ -34,9 +36,7 @@ pub(super) fn sharing(span: &Span) -> Option<Filling> {
     if span.config.is_played() {
         return None;
     }
-    let polls = |w: &View| w.n("rounds.packets") + w.n("polls.empty_polls") > 0.0;
-    let views = (0..span.end.own).map(|hart| View::of_hart(span, hart));
-    let packets: Vec<f64> = views.filter(polls).map(|w| w.n("rounds.packets")).collect();
+    let packets: Vec<f64> = View::of_all(span).polling().iter().map(|w| w.n("polls.packets")).collect();
     if packets.len() < 2 {
         return None;
     }

@@ -15,7 +15,9 @@ doorbell_sim::stats! {
     pub struct PollStats {
         /// Loads of a receive descriptor's status that ended a poll: the descriptor was not done.
         polls,
-        /// Of these, polls that had found no packet.
+        /// Packets that polls found: descriptors that were done.
+        packets,
+        /// Polls of those that ended, that had found no packet.
         empty_polls,
         /// Instructions of empty polls.
         empty_instructions,
@@ -149,6 +151,7 @@ impl Polls {
         if status & done != 0 {
             // A driver may look at a descriptor's status more than once.
             let is_another = poller.last_found.replace(addr - offset) != Some(addr - offset);
+            poller.stats.packets += u64::from(is_another);
             poller.round.get_or_insert((now.0, 0, false)).1 += u64::from(is_another);
             poller.packets += 1;
             return;
@@ -211,6 +214,7 @@ mod tests {
         look(&ram, 1, (200, 90));
         let stats = look(&ram, 1, (500, 190));
         assert_eq!((stats.polls, stats.empty_polls), (4, 3), "the poll that found a packet was not empty");
+        assert_eq!(stats.packets, 1);
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (60, 20));
         let stats = look(&ram, 1, (530, 200));
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (90, 30));
@@ -239,6 +243,23 @@ mod tests {
         assert_eq!((stats.packets_squared, stats.packets_instructions), (4 + 9, 540 + 1140));
         // An empty poll is no round.
         assert_eq!(look(5, 900).rounds, 2);
+    }
+
+    #[test]
+    fn packets_are_counted_when_they_are_found_whether_or_not_their_poll_ends() {
+        let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
+        let mut polls = Polls::new(1);
+        polls.watch([ring()].into_iter());
+        for index in 0..64 {
+            assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[1]));
+        }
+        // Each status twice, as some drivers do.
+        for index in (0..64).flat_map(|index| [index, index]) {
+            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), 10 * index, index);
+        }
+        assert_eq!((polls.stats(0).packets, polls.stats(0).polls, polls.rounds(0).packets), (64, 0, 0));
+        polls.interrupted(0);
+        assert_eq!(polls.stats(0).packets, 64);
     }
 
     #[test]
