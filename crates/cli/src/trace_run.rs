@@ -82,9 +82,8 @@ impl PlayArgs {
         let of_harts =
             |text: &String| Some(text.strip_prefix("platform.harts=")?.trim() != harts.to_string());
         if overrides.iter().filter_map(of_harts).any(|differs| differs) {
-            bail!(
-                "{path}: what is played has {harts} harts and as many cores; leave --harts out (platform.harts)"
-            );
+            let many = if harts == 1 { "one hart".to_owned() } else { format!("{harts} harts") };
+            bail!("{path}: what is played has {many} and as many cores; leave --harts out (platform.harts)");
         }
         if !self.common.disks.is_empty() {
             bail!("--disk: a played trace has no guest that could use a disk");

@@ -27,6 +27,8 @@ use stretch::{Stretch, misses_change, pace_change, queues_change};
 
 /// So many successive stretches have to be the same.
 const STRETCHES: usize = 4;
+/// What is said of fewer.
+const TOO_SHORT: &str = "too short to tell";
 /// A stretch in which queues are looked at is no shorter, so that four are a millisecond.
 const STRETCH_MIN: Ps = Ps::from_us(250);
 /// No system is known to be steady before.
@@ -148,7 +150,7 @@ impl Watch {
             criterion: *criterion,
             met: None,
             since: None,
-            seen: "too short to tell".to_owned(),
+            seen: TOO_SHORT.to_owned(),
         };
         Watch {
             statuses: criteria.iter().map(status).collect(),
@@ -263,6 +265,8 @@ impl Watch {
         ];
         let enough = self.done.len() == STRETCHES;
         for (criterion, met, words) in judgements {
+            // Fewer than all may be alike, and say nothing yet.
+            let words = if enough { words } else { TOO_SHORT.to_owned() };
             if let Some(status) = self.status(criterion) {
                 status.update(now, enough.then_some(met), words);
             }
