@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
 use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
 
@@ -50,6 +51,8 @@ pub(super) struct Lane {
     /// What happens next, and when.
     upcoming: Option<(Ps, Next)>,
     pub pending: Pending,
+    /// Of each hart, behind which instructions it sees received frames that it has not come to.
+    unseen: Vec<VecDeque<u64>>,
     /// The moment of the last event.
     pub event_at: Ps,
     pub stats: PlayedStats,
@@ -90,6 +93,7 @@ impl Lane {
             last_read: None,
             upcoming: None,
             pending: Pending::new(harts),
+            unseen: Vec::new(),
             event_at: Ps::ZERO,
             stats: PlayedStats::default(),
             rounds: 0,
@@ -101,6 +105,7 @@ impl Lane {
     /// From the trace's first event on.
     fn begin(&mut self) -> Result<(), PlaybackError> {
         self.pending = Pending::new(self.harts);
+        self.unseen = vec![VecDeque::new(); self.harts];
         self.ahead.clear();
         self.last_read = None;
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
@@ -169,6 +174,7 @@ impl Lane {
     pub fn reached(&mut self, hart: usize, done: u64, over: Ps) -> Result<(), PlaybackError> {
         self.progress[hart].reached(done, over);
         self.reached[hart] = done;
+        self.take_frames(hart);
         let is_awaited = usize::from(self.awaited.0) == hart && self.awaited.1 <= done;
         if is_awaited {
             self.look_ahead()?;
@@ -178,6 +184,15 @@ impl Lane {
             self.refresh();
         }
         Ok(())
+    }
+
+    /// Its hart takes the received frames that it has come to.
+    #[inline]
+    fn take_frames(&mut self, hart: usize) {
+        while self.unseen[hart].front().is_some_and(|visible| *visible <= self.reached[hart]) {
+            self.unseen[hart].pop_front();
+            self.stats.frames_taken += 1;
+        }
     }
 
     /// Whether an event's instruction has been played.
@@ -232,6 +247,10 @@ impl Lane {
             return Err(PlaybackError::Memory);
         }
         let Dma { write, visible, addr, len, .. } = *dma;
+        if dma.kind == DmaKind::RxData && dma.offset == 0 {
+            self.unseen[usize::from(event.hart)].push_back(visible);
+            self.take_frames(event.hart.into());
+        }
         let id = write.then(|| self.pending.expect_write(event.hart, visible, addr, len));
         Ok(Some((event, id)))
     }
@@ -265,7 +284,7 @@ impl Lane {
     /// A request that happened is done then.
     pub fn done(&mut self, (event, id): &ToCome, dma: &Dma, done: Ps) {
         if let Some(id) = id {
-            self.pending.begun(*id, done);
+            self.pending.begun(*id, done, self.event_at + dma.took);
         }
         if let Some(paced) = &mut self.paced {
             paced.done(event, dma, done);
