@@ -153,9 +153,7 @@ pub(crate) fn contents(path: &Path) -> Result<(u64, String), RunError> {
     static KNOWN: Mutex<Known> = Mutex::new(Known::new());
     let files =
         if is_of_drmemtrace(path) { doorbell_drmemtrace::files(path)? } else { vec![path.to_owned()] };
-    let key = |file: &PathBuf| {
-        std::fs::metadata(file).map(|is| (file.clone(), is.len(), is.modified().ok()))
-    };
+    let key = |file: &PathBuf| std::fs::metadata(file).map(|is| (file.clone(), is.len(), is.modified().ok()));
     let key: Vec<_> = files.iter().map(key).collect::<Result<_, _>>().map_err(RunError::io("read", path))?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(contents) = known.get(&key) {

@@ -21,6 +21,10 @@ use crate::timed::Progress;
 /// An event to come, and the write that it is.
 pub(super) type ToCome = (DeviceEvent, Option<WriteId>);
 
+/// At another pace, so many events are read before their instructions are played: what a device does to a frame was recorded behind
+/// instructions that a slower program comes to only with later frames. A ring's frames have fewer.
+const AHEAD: usize = 1 << 14;
+
 /// Behind no instruction.
 const NEVER: (u16, u64) = (0, u64::MAX);
 
@@ -45,9 +49,9 @@ pub(super) struct Lane {
     ahead: VecDeque<ToCome>,
     /// The pace that was asked for, if it is another than the recorded one.
     pacing: Option<Pacing>,
-    /// How events go at another pace; they are not ahead then, but the last that was read is known.
+    /// How events go at another pace; they are not ahead then, but the instructions of those that were read are known.
     pub paced: Option<Box<Paced>>,
-    last_read: Option<DeviceEvent>,
+    read_ahead: VecDeque<(u16, u64)>,
     /// What happens next, and when.
     upcoming: Option<(Ps, Next)>,
     pub pending: Pending,
@@ -90,7 +94,7 @@ impl Lane {
             ahead: VecDeque::new(),
             pacing,
             paced: paced.map(Box::new),
-            last_read: None,
+            read_ahead: VecDeque::new(),
             upcoming: None,
             pending: Pending::new(harts),
             unseen: Vec::new(),
@@ -107,7 +111,7 @@ impl Lane {
         self.pending = Pending::new(self.harts);
         self.unseen = vec![VecDeque::new(); self.harts];
         self.ahead.clear();
-        self.last_read = None;
+        self.read_ahead.clear();
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
         self.reached = vec![0; self.harts];
         self.events = match &self.input.0 {
@@ -195,26 +199,11 @@ impl Lane {
         }
     }
 
-    /// Whether an event's instruction has been played.
-    #[inline]
-    fn is_behind(&self, event: &DeviceEvent) -> bool {
-        event.after <= self.reached[usize::from(event.hart)]
-    }
-
-    /// Reads events up to the first whose instruction has not been played, or further if frames are wanted.
+    /// Reads events up to the first whose instruction has not been played; at another pace, some more, and more still if frames are wanted.
     fn look_ahead(&mut self) -> Result<(), PlaybackError> {
         loop {
-            let last = if self.paced.is_some() {
-                self.last_read.as_ref()
-            } else {
-                self.ahead.back().map(|last| &last.0)
-            };
-            let wanted = self.paced.as_ref().is_some_and(|paced| paced.wants_frames());
-            if let Some(event) = last
-                && !wanted
-                && !self.is_behind(event)
-            {
-                self.awaited = (event.hart, event.after);
+            if let Some(awaited) = self.is_far_enough() {
+                self.awaited = awaited;
                 return Ok(());
             }
             let Some(event) = self.read()? else {
@@ -223,12 +212,26 @@ impl Lane {
             };
             match &mut self.paced {
                 Some(paced) => {
-                    self.last_read = Some(event.0);
+                    self.read_ahead.push_back((event.0.hart, event.0.after));
                     paced.tell(event);
                 }
                 None => self.ahead.push_back(event),
             }
         }
+    }
+
+    /// Whether enough has been read: then, behind which instruction it is not any more.
+    fn is_far_enough(&mut self) -> Option<(u16, u64)> {
+        let is_behind = |(hart, after): (u16, u64)| after <= self.reached[usize::from(hart)];
+        let Some(paced) = &self.paced else {
+            let last = self.ahead.back().map(|(event, _)| (event.hart, event.after));
+            return last.filter(|last| !is_behind(*last));
+        };
+        while self.read_ahead.front().is_some_and(|first| is_behind(*first)) {
+            self.read_ahead.pop_front();
+        }
+        let is_enough = self.read_ahead.len() >= AHEAD && !paced.wants_frames();
+        self.read_ahead.front().copied().filter(|_| is_enough)
     }
 
     /// The next event, moved to where the trace's memory is.
@@ -294,7 +297,9 @@ impl Lane {
 
     /// Nothing goes on: whether it does now.
     pub fn relax(&mut self) -> bool {
-        let relaxed = self.paced.as_mut().is_some_and(|paced| paced.relax(self.event_at));
+        let reached = &self.reached;
+        let is_behind = |event: &DeviceEvent| event.after <= reached[usize::from(event.hart)];
+        let relaxed = self.paced.as_mut().is_some_and(|paced| paced.relax(self.event_at, &is_behind));
         self.refresh();
         relaxed && self.upcoming.is_some()
     }

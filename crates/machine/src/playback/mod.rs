@@ -55,7 +55,6 @@ mod tests;
 mod under_way;
 
 use doorbell_attach::Attachment;
-use doorbell_loadgen::Latency;
 use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
@@ -180,18 +179,6 @@ impl Player {
     /// How the ports' devices are attached.
     pub fn attachments(&self) -> &[Attachment] {
         &self.attachments
-    }
-
-    /// What a trace's devices do on the whole: batches, rings, whether requests and answers pair.
-    pub fn survey(&self, trace: usize) -> &Survey {
-        &self.lanes[trace].survey
-    }
-
-    /// From a frame's arrival to its answer's leaving, at another pace than recorded: where they pair one to one, and it is known which
-    /// answer is to which.
-    pub fn latency(&self) -> Option<&Latency> {
-        let paced = self.lanes.first()?.paced.as_ref()?;
-        paced.latency.as_ref()
     }
 
     /// What has been counted.

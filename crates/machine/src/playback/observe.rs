@@ -1,10 +1,11 @@
 //! What can be seen of a player from outside. None of it changes how a trace is played.
 
 use doorbell_core::CoreStats;
+use doorbell_loadgen::Latency;
 use doorbell_sim::OpSource;
 
-use super::Player;
 use super::stream::HartStream;
+use super::{Player, Survey};
 use crate::config::MachineConfig;
 use crate::timed::{WatchRequest, Watched};
 
@@ -22,6 +23,18 @@ impl Player {
     /// How many harts there are.
     pub fn harts(&self) -> usize {
         self.streams.len()
+    }
+
+    /// What a trace's devices do on the whole: batches, rings, whether requests and answers pair.
+    pub fn survey(&self, trace: usize) -> &Survey {
+        &self.lanes[trace].survey
+    }
+
+    /// From a frame's arrival to its answer's leaving, at another pace than recorded: where they pair one to one, and it is known which
+    /// answer is to which.
+    pub fn latency(&self) -> Option<&Latency> {
+        let paced = self.lanes.first()?.paced.as_ref()?;
+        paced.latency.as_ref()
     }
 
     /// What a hart's core has counted up to the present: one that has no more to do has slept since.

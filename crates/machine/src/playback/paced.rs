@@ -274,9 +274,11 @@ impl Paced {
         }
     }
 
-    /// Nothing goes on: what was concluded of rings may be wrong. A fetch that waits for a tail goes on without.
-    pub fn relax(&mut self, now: Ps) -> bool {
-        self.ports.iter_mut().any(|port| port.relax(Way::Receive, now) || port.relax(Way::Transmit, now))
+    /// Nothing goes on: what was concluded of rings may be wrong. A fetch that waits for a tail goes on without, if the instruction behind
+    /// which it was recorded has been played.
+    pub fn relax(&mut self, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
+        let mut relax = |way| self.ports.iter_mut().any(|port| port.relax(way, now, is_behind));
+        relax(Way::Receive) || relax(Way::Transmit)
     }
 }
 

@@ -355,10 +355,11 @@ impl Port {
         }
     }
 
-    /// A fetch that waits for a tail goes on without it.
-    pub fn relax(&mut self, way: Way, now: Ps) -> bool {
+    /// A fetch that waits for a tail goes on without it, if it is behind its instruction.
+    pub fn relax(&mut self, way: Way, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
         let line = if way == Way::Receive { Line::ReceiveFetch } else { Line::TransmitFetch };
-        let waits = self.lines[line as usize].front().filter(|_| self.due(line).is_none());
+        let waits = |item: &&Item| self.due(line).is_none() && is_behind(&item.event);
+        let waits = self.lines[line as usize].front().filter(waits);
         let need = waits.map(|item| item.need);
         if let Some(need) = need {
             self.post(way, need, now);

@@ -169,7 +169,9 @@ impl Ring {
         let first = slot(self.first?);
         match self.descriptors() {
             // The latest of that place.
-            Some(all) => newest.checked_sub((first + newest + all - slot(last)) % all).map(|number| number + 1),
+            Some(all) => {
+                newest.checked_sub((first + newest + all - slot(last)) % all).map(|number| number + 1)
+            }
             None => slot(last).checked_sub(first).filter(|number| *number <= newest).map(|number| number + 1),
         }
     }
@@ -316,7 +318,10 @@ mod tests {
         let of = |offset| tail(&store(offset)).map(|tail| (tail.way, tail.queue, tail.value));
         for (offset, queue) in [(0x2818, 0), (0x2918, 1), (0x2b18, 3), (0xc018, 0), (0xc3d8, 15)] {
             assert_eq!(of(offset), Some((Way::Receive, queue, 77)), "{offset:#x}");
-            assert_eq!(of(offset + if offset < 0x3000 { 0x1000 } else { 0x2000 }), Some((Way::Transmit, queue, 77)));
+            assert_eq!(
+                of(offset + if offset < 0x3000 { 0x1000 } else { 0x2000 }),
+                Some((Way::Transmit, queue, 77))
+            );
         }
         assert!([0x2810, 0x2838, 0x2c18, 0xc418, 0xc030].into_iter().all(|offset| of(offset).is_none()));
     }

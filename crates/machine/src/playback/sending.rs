@@ -66,8 +66,8 @@ impl Sending {
 
 #[cfg(test)]
 mod tests {
-    use doorbell_sim::ports::{DmaKind, PhysAddr};
     use doorbell_sim::Ps;
+    use doorbell_sim::ports::{DmaKind, PhysAddr};
 
     use super::*;
 

@@ -187,7 +187,9 @@ impl Survey {
                 None => {}
             },
             Happening::Dma(dma) => self.note_dma(event, &dma),
-            Happening::Interrupt { raised: true } if self.harts == 1 => self.pairs.interrupt(event, self.sent),
+            Happening::Interrupt { raised: true } if self.harts == 1 => {
+                self.pairs.interrupt(event, self.sent)
+            }
             Happening::Interrupt { .. } => {}
         }
     }

@@ -36,7 +36,7 @@ impl Pace {
 
     /// When an event happened, if the hart's instructions are a clock.
     pub fn time(&self, event: &DeviceEvent) -> Option<Ps> {
-        if self.sleeps || self.instructions == 0 {
+        if self.sleeps || self.took == Ps::ZERO {
             return None;
         }
         let passed = u128::from(event.after) * u128::from(self.took.0) / u128::from(self.instructions);
@@ -58,8 +58,8 @@ pub(super) struct UnderWay {
 impl UnderWay {
     /// At `time`, what goes up to this number is asked for, and takes so long.
     pub fn ask(&mut self, up_to: u64, time: Option<Ps>, took: Ps) {
-        // The clock is not exact.
-        let there = time.map(|time| time + Ps(took.0 - took.0 / 32));
+        // The clock is not exact: where a program handles frames it goes through fewer instructions a time than where it polls.
+        let there = time.map(|time| time + Ps(took.0 - took.0 / 8));
         match self.asked.back_mut() {
             Some(last) if last.0 == up_to => last.1 = last.1.max(there),
             _ => self.asked.push_back((up_to, there)),
