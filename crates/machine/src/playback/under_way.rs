@@ -29,7 +29,7 @@ impl Pace {
     /// Looks at a write of a device.
     pub fn note_write(&mut self, event: &DeviceEvent, dma: &Dma) {
         if dma.visible > event.after {
-            self.took = self.took + dma.took;
+            self.took += dma.took;
             self.instructions += dma.visible - event.after;
         }
     }
