@@ -57,7 +57,10 @@ impl Frames {
 fn paces(survey: &Survey) -> Vec<String> {
     let mut lines = vec!["played         as recorded".to_owned()];
     match (survey.unpaceable(), survey.unpaired()) {
-        (None, None) => lines[0] += ", at a rate (--rate), in a closed loop (--window)",
+        (None, None) => {
+            lines[0] += ", at a rate (--rate), in a closed loop (--window)";
+            lines.extend(survey.untimed().map(|why| format!("               without latency: {why}")));
+        }
         (None, Some(why)) => {
             lines[0] += ", at a rate (--rate)";
             lines.push(format!("               not in a closed loop: {why}"));

@@ -132,6 +132,9 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
         let latency = |of: fn(&LatencySummary) -> f64| number(played.answer_latency_ns.as_ref().map(of));
         all.extend([
             ("At this pace", "frames offered", grouped(point.frames_offered)),
+            ("At this pace", "offered, Mpps", rate(point.offered_mpps)),
+            ("At this pace", "frames delivered", grouped(point.frames_delivered)),
+            ("At this pace", "delivered, Mpps", rate(point.delivered_mpps)),
             ("At this pace", "dropped, as no descriptor was free", grouped(played.ring_drops)),
             ("At this pace", "from arrival to answer, p50, ns", latency(|latency| latency.p50)),
             ("At this pace", "the same, p99, ns", latency(|latency| latency.p99)),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use doorbell_loadgen::Latency;
 use doorbell_machine::playback::{Pace, Played, PlayedStats, Player};
 use doorbell_machine::{ConfigError, Mode, WatchRequest};
-use doorbell_results::{PlayedFigures, PlayedNeighbour, PointSummary};
+use doorbell_results::{Drops, PlayedFigures, PlayedNeighbour, PointSummary, WaitedFor};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_trace::system::Counts;
@@ -238,18 +238,24 @@ impl Playing<'_, '_> {
         let rate = |amount: u64, unit: f64| per(amount as f64 * unit, seconds);
         let pace = config_of(config).pace_in_words();
         let survey = self.player.survey(0);
+        let (delivered, delivered_bytes) = delivered(&devices, survey.answers());
+        let (drops, drop_rate) = lost(&devices);
         PointSummary {
             benchmark: super::TRACE.to_owned(),
             config_hash: config.hash(),
             rate: pace.clone(),
             frame_size: per(bytes as f64, frames as f64).round() as u64,
             frames_offered: devices.frames_offered,
-            frames_delivered: devices.frames_in,
+            frames_delivered: delivered,
+            drop_rate,
+            drops,
             offered_gbps: rate(devices.frames_in_bytes, 8e-9)
                 * per(devices.frames_offered as f64, devices.frames_in as f64),
-            delivered_gbps: rate(devices.frames_in_bytes, 8e-9),
+            delivered_gbps: per(delivered_bytes * 8e-9, seconds),
+            arrived_gbps: per(delivered_bytes * 8e-9, seconds),
             offered_mpps: rate(devices.frames_offered, 1e-6),
-            delivered_mpps: rate(devices.frames_in, 1e-6),
+            delivered_mpps: rate(delivered, 1e-6),
+            arrived_mpps: rate(delivered, 1e-6),
             simulated_seconds: seconds,
             instructions,
             ipc: per(instructions as f64, (cycles - cycles_asleep as f64).max(0.0)),
@@ -295,6 +301,25 @@ fn cycles_of(config: &RunConfig, harts: Range<usize>, seconds: f64) -> f64 {
     harts.map(|hart| config.hart(hart).core.frequency.0 as f64 * seconds).sum()
 }
 
+/// What a machine delivered, in frames and bytes: what left it where it answers or sends, else the frames that the program has taken, whenever
+/// they came.
+fn delivered(devices: &PlayedStats, answers: bool) -> (u64, f64) {
+    match answers {
+        true => (devices.frames_out, devices.frames_out_bytes as f64),
+        false => {
+            let bytes = per(devices.frames_in_bytes as f64, devices.frames_in as f64);
+            (devices.frames_taken, devices.frames_taken as f64 * bytes)
+        }
+    }
+}
+
+/// Frames that found no free descriptor, and their share: they waited for software that gave none back.
+fn lost(devices: &PlayedStats) -> (Drops, f64) {
+    let core = devices.frames_dropped;
+    let drops = Drops { core, waited_for: WaitedFor { core, ..WaitedFor::default() }, ..Drops::default() };
+    (drops, if core == 0 { 0.0 } else { core as f64 / devices.frames_offered as f64 })
+}
+
 /// A trace that was played to its end was played whole: each frame and byte that the file says it has.
 fn check_all(played: &PlayedStats, there: &Counts) -> Result<(), String> {
     for (what, played, there) in [
@@ -331,6 +356,29 @@ fn hash(played: &Played, counters: &[(String, Counter)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_found_no_descriptor_is_among_the_drops_and_waited_for_the_core() {
+        let devices =
+            PlayedStats { frames_offered: 8, frames_dropped: 2, frames_in: 6, ..PlayedStats::default() };
+        let (drops, rate) = lost(&devices);
+        assert_eq!((drops.core, drops.waited_for.core, drops.waited_for.total(), rate), (2, 2, 2, 0.25));
+        assert_eq!(lost(&PlayedStats::default()), (Drops::default(), 0.0));
+    }
+
+    #[test]
+    fn delivered_is_what_left_or_what_a_program_took_that_sends_nothing() {
+        let devices = PlayedStats {
+            frames_in: 4,
+            frames_in_bytes: 400,
+            frames_taken: 6,
+            frames_out: 7,
+            frames_out_bytes: 1400,
+            ..PlayedStats::default()
+        };
+        assert_eq!(delivered(&devices, true), (7, 1400.0));
+        assert_eq!(delivered(&devices, false), (6, 600.0));
+    }
 
     #[test]
     fn what_was_not_played_is_said() {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
 use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
 
@@ -19,6 +20,10 @@ use crate::timed::Progress;
 
 /// An event to come, and the write that it is.
 pub(super) type ToCome = (DeviceEvent, Option<WriteId>);
+
+/// At another pace, so many events are read before their instructions are played: what a device does to a frame was recorded behind
+/// instructions that a slower program comes to only with later frames. A ring's frames have fewer.
+const AHEAD: usize = 1 << 14;
 
 /// Behind no instruction.
 const NEVER: (u16, u64) = (0, u64::MAX);
@@ -44,12 +49,14 @@ pub(super) struct Lane {
     ahead: VecDeque<ToCome>,
     /// The pace that was asked for, if it is another than the recorded one.
     pacing: Option<Pacing>,
-    /// How events go at another pace; they are not ahead then, but the last that was read is known.
+    /// How events go at another pace; they are not ahead then, but the instructions of those that were read are known.
     pub paced: Option<Box<Paced>>,
-    last_read: Option<DeviceEvent>,
+    read_ahead: VecDeque<(u16, u64)>,
     /// What happens next, and when.
     upcoming: Option<(Ps, Next)>,
     pub pending: Pending,
+    /// Of each hart, behind which instructions it sees received frames that it has not come to.
+    unseen: Vec<VecDeque<u64>>,
     /// The moment of the last event.
     pub event_at: Ps,
     pub stats: PlayedStats,
@@ -87,9 +94,10 @@ impl Lane {
             ahead: VecDeque::new(),
             pacing,
             paced: paced.map(Box::new),
-            last_read: None,
+            read_ahead: VecDeque::new(),
             upcoming: None,
             pending: Pending::new(harts),
+            unseen: Vec::new(),
             event_at: Ps::ZERO,
             stats: PlayedStats::default(),
             rounds: 0,
@@ -101,8 +109,9 @@ impl Lane {
     /// From the trace's first event on.
     fn begin(&mut self) -> Result<(), PlaybackError> {
         self.pending = Pending::new(self.harts);
+        self.unseen = vec![VecDeque::new(); self.harts];
         self.ahead.clear();
-        self.last_read = None;
+        self.read_ahead.clear();
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
         self.reached = vec![0; self.harts];
         self.events = match &self.input.0 {
@@ -169,6 +178,7 @@ impl Lane {
     pub fn reached(&mut self, hart: usize, done: u64, over: Ps) -> Result<(), PlaybackError> {
         self.progress[hart].reached(done, over);
         self.reached[hart] = done;
+        self.take_frames(hart);
         let is_awaited = usize::from(self.awaited.0) == hart && self.awaited.1 <= done;
         if is_awaited {
             self.look_ahead()?;
@@ -180,26 +190,20 @@ impl Lane {
         Ok(())
     }
 
-    /// Whether an event's instruction has been played.
+    /// Its hart takes the received frames that it has come to.
     #[inline]
-    fn is_behind(&self, event: &DeviceEvent) -> bool {
-        event.after <= self.reached[usize::from(event.hart)]
+    fn take_frames(&mut self, hart: usize) {
+        while self.unseen[hart].front().is_some_and(|visible| *visible <= self.reached[hart]) {
+            self.unseen[hart].pop_front();
+            self.stats.frames_taken += 1;
+        }
     }
 
-    /// Reads events up to the first whose instruction has not been played, or further if frames are wanted.
+    /// Reads events up to the first whose instruction has not been played; at another pace, some more, and more still if frames are wanted.
     fn look_ahead(&mut self) -> Result<(), PlaybackError> {
         loop {
-            let last = if self.paced.is_some() {
-                self.last_read.as_ref()
-            } else {
-                self.ahead.back().map(|last| &last.0)
-            };
-            let wanted = self.paced.as_ref().is_some_and(|paced| paced.wants_frames());
-            if let Some(event) = last
-                && !wanted
-                && !self.is_behind(event)
-            {
-                self.awaited = (event.hart, event.after);
+            if let Some(awaited) = self.is_far_enough() {
+                self.awaited = awaited;
                 return Ok(());
             }
             let Some(event) = self.read()? else {
@@ -208,12 +212,26 @@ impl Lane {
             };
             match &mut self.paced {
                 Some(paced) => {
-                    self.last_read = Some(event.0);
+                    self.read_ahead.push_back((event.0.hart, event.0.after));
                     paced.tell(event);
                 }
                 None => self.ahead.push_back(event),
             }
         }
+    }
+
+    /// Whether enough has been read: then, behind which instruction it is not any more.
+    fn is_far_enough(&mut self) -> Option<(u16, u64)> {
+        let is_behind = |(hart, after): (u16, u64)| after <= self.reached[usize::from(hart)];
+        let Some(paced) = &self.paced else {
+            let last = self.ahead.back().map(|(event, _)| (event.hart, event.after));
+            return last.filter(|last| !is_behind(*last));
+        };
+        while self.read_ahead.front().is_some_and(|first| is_behind(*first)) {
+            self.read_ahead.pop_front();
+        }
+        let is_enough = self.read_ahead.len() >= AHEAD && !paced.wants_frames();
+        self.read_ahead.front().copied().filter(|_| is_enough)
     }
 
     /// The next event, moved to where the trace's memory is.
@@ -232,6 +250,10 @@ impl Lane {
             return Err(PlaybackError::Memory);
         }
         let Dma { write, visible, addr, len, .. } = *dma;
+        if dma.kind == DmaKind::RxData && dma.offset == 0 {
+            self.unseen[usize::from(event.hart)].push_back(visible);
+            self.take_frames(event.hart.into());
+        }
         let id = write.then(|| self.pending.expect_write(event.hart, visible, addr, len));
         Ok(Some((event, id)))
     }
@@ -265,7 +287,7 @@ impl Lane {
     /// A request that happened is done then.
     pub fn done(&mut self, (event, id): &ToCome, dma: &Dma, done: Ps) {
         if let Some(id) = id {
-            self.pending.begun(*id, done);
+            self.pending.begun(*id, done, self.event_at + dma.took);
         }
         if let Some(paced) = &mut self.paced {
             paced.done(event, dma, done);
@@ -275,7 +297,9 @@ impl Lane {
 
     /// Nothing goes on: whether it does now.
     pub fn relax(&mut self) -> bool {
-        let relaxed = self.paced.as_mut().is_some_and(|paced| paced.relax(self.event_at));
+        let reached = &self.reached;
+        let is_behind = |event: &DeviceEvent| event.after <= reached[usize::from(event.hart)];
+        let relaxed = self.paced.as_mut().is_some_and(|paced| paced.relax(self.event_at, &is_behind));
         self.refresh();
         relaxed && self.upcoming.is_some()
     }

@@ -12,6 +12,10 @@
 //! | `survey`, `ring` | what its devices do on the whole, and what their rings are like |
 //! | `pacing`, `paced`, `port`, `arriving` | how events go where frames come at another pace than they did |
 //! | `polls` | which polls are left out then |
+//! | `sending` | which descriptors a frame's data wait for |
+//! | `pairs` | which frame answers which |
+//! | `under_way` | how much devices had been asked for when the trace began |
+//! | `doorbells` | how many frames were sent at a time |
 //! | `devices` | to which device an access goes |
 //! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
@@ -23,18 +27,23 @@ mod beside;
 #[cfg(test)]
 mod beside_tests;
 mod devices;
+mod doorbells;
 mod error;
 mod lane;
 mod observe;
 mod paced;
+#[cfg(test)]
+mod paced_tests;
 mod pacing;
 mod pages;
+mod pairs;
 mod pending;
 mod place;
 mod plan;
 mod polls;
 mod port;
 mod ring;
+mod sending;
 #[cfg(test)]
 mod sleep_tests;
 mod source;
@@ -43,9 +52,9 @@ mod stream;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod under_way;
 
 use doorbell_attach::Attachment;
-use doorbell_loadgen::Latency;
 use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
@@ -67,12 +76,13 @@ use stream::{DeviceAccess, HartStream};
 
 pub(crate) use beside::Beside;
 pub use beside::BesideStats;
+pub use doorbells::Batches;
 pub use error::PlaybackError;
 pub use pages::{Pages, PagesConfig};
 pub use plan::{AtEnd, Pace, Plan, PlannedTrace, TraceInput};
 pub use ring::Ring;
 pub use stats::{Played, PlayedStats, PlayedTrace};
-pub use survey::{Batches, DeviceSurvey, Survey};
+pub use survey::{DeviceSurvey, Survey};
 
 /// Plays traces. See the module.
 pub struct Player {
@@ -143,7 +153,7 @@ impl Player {
         self.lanes
             .iter_mut()
             .filter_map(|lane| lane.paced.as_mut())
-            .for_each(|paced| paced.latency = Latency::default());
+            .for_each(|paced| paced.forget_latencies());
         self.attachments.iter_mut().for_each(|attachment| attachment.set_timed(timed, now));
     }
 
@@ -169,17 +179,6 @@ impl Player {
     /// How the ports' devices are attached.
     pub fn attachments(&self) -> &[Attachment] {
         &self.attachments
-    }
-
-    /// What a trace's devices do on the whole: batches, rings, whether requests and answers pair.
-    pub fn survey(&self, trace: usize) -> &Survey {
-        &self.lanes[trace].survey
-    }
-
-    /// From a frame's arrival to its answer's leaving, at another pace than recorded: where they pair one to one.
-    pub fn latency(&self) -> Option<&Latency> {
-        let lane = self.lanes.first().filter(|lane| lane.survey.unpaired().is_none());
-        lane.and_then(|lane| lane.paced.as_ref()).map(|paced| &paced.latency)
     }
 
     /// What has been counted.

@@ -1,9 +1,11 @@
 //! What can be seen of a player from outside. None of it changes how a trace is played.
 
 use doorbell_core::CoreStats;
+use doorbell_loadgen::Latency;
 use doorbell_sim::OpSource;
 
-use super::Player;
+use super::stream::HartStream;
+use super::{Player, Survey};
 use crate::config::MachineConfig;
 use crate::timed::{WatchRequest, Watched};
 
@@ -23,23 +25,42 @@ impl Player {
         self.streams.len()
     }
 
+    /// What a trace's devices do on the whole: batches, rings, whether requests and answers pair.
+    pub fn survey(&self, trace: usize) -> &Survey {
+        &self.lanes[trace].survey
+    }
+
+    /// From a frame's arrival to its answer's leaving, at another pace than recorded: where they pair one to one, and it is known which
+    /// answer is to which.
+    pub fn latency(&self) -> Option<&Latency> {
+        let paced = self.lanes.first()?.paced.as_ref()?;
+        paced.latency.as_ref()
+    }
+
     /// What a hart's core has counted up to the present: one that has no more to do has slept since.
     pub fn core_stats(&self, hart: usize) -> CoreStats {
         let core = self.timing.core(hart);
-        match self.streams[hart].is_ready() || self.accesses[hart].is_some() {
-            true => core.stats(),
-            false => core.stats_until(self.timing.cycle_at(hart, self.now()).max(core.now())),
-        }
+        self.asleep_until(hart).map_or_else(|| core.stats(), |cycle| core.stats_until(cycle))
+    }
+
+    /// The present, of a hart that has no more to do.
+    fn asleep_until(&self, hart: usize) -> Option<u64> {
+        let has_more = self.streams[hart].is_ready() || self.accesses[hart].is_some();
+        (!has_more).then(|| self.timing.cycle_at(hart, self.now()).max(self.timing.core(hart).now()))
     }
 
     /// Watches from now on, on this configuration; what was being watched is forgotten.
     pub fn watch(&mut self, request: &WatchRequest, config: &MachineConfig) {
-        let sources: Vec<_> = self.streams.iter().map(|stream| (stream.over(), stream.thread())).collect();
+        let begins = |(hart, stream): (usize, &HartStream)| {
+            (self.asleep_until(hart).unwrap_or(stream.over()), stream.thread())
+        };
+        let sources: Vec<_> = self.streams.iter().enumerate().map(begins).collect();
         self.timing.watch_sources(request, sources.into_iter(), config);
     }
 
-    /// Watches no more, and tells what was seen.
+    /// Watches no more, and tells what was seen; a hart that has no more to do has slept since.
     pub fn end_watch(&mut self) -> Option<Watched> {
-        self.timing.end_watch_of_sources()
+        let asleep: Vec<_> = (0..self.streams.len()).map(|hart| self.asleep_until(hart)).collect();
+        self.timing.end_watch_of_sources(&asleep)
     }
 }

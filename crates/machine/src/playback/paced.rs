@@ -25,6 +25,7 @@ use doorbell_wire::LinkConfig;
 
 use super::arriving::Arriving;
 use super::lane::ToCome;
+use super::pairs::Answers;
 use super::port::{Item, Line, Port};
 use super::ring::{self, Way};
 use super::stats::PlayedStats;
@@ -78,11 +79,9 @@ pub(super) struct Paced {
     pub reports_seen: u64,
     reports_done: VecDeque<Ps>,
     reports_done_gone: u64,
-    /// Frames sent so far, of all ports, and how many of them answer what arrived before the trace began.
-    sent: u64,
-    begun_before: u64,
-    pairs: bool,
-    pub latency: Latency,
+    answers: Answers,
+    /// None where it is not known which frame a sent one answers.
+    pub latency: Option<Latency>,
     /// No more frames arrive: the harts have ended.
     pub stopped: bool,
 }
@@ -104,10 +103,8 @@ impl Paced {
             reports_seen: 0,
             reports_done: VecDeque::new(),
             reports_done_gone: 0,
-            sent: 0,
-            begun_before: survey.begun_before,
-            pairs: survey.unpaired().is_none(),
-            latency: Latency::default(),
+            answers: Answers::new(survey),
+            latency: survey.has_latency().then(Latency::default),
             stopped: false,
         }
     }
@@ -128,7 +125,7 @@ impl Paced {
         let port = &mut self.ports[place];
         match event.what {
             Happening::Register { .. } => {
-                let posted = ring::tail(&event.what).map(|(way, tail)| port.tail(way, tail));
+                let posted = ring::tail(&event.what).map(|tail| port.tail(tail));
                 self.software.push_back(Item { posted, ..Item::of(event, id) });
             }
             Happening::FrameIn { bytes } => port.sizes.push_back(bytes),
@@ -141,6 +138,7 @@ impl Paced {
             }
             Happening::Interrupt { raised: false } => {}
             Happening::Dma(dma) => {
+                self.answers.tell(&dma);
                 if dma.kind == DmaKind::RxDescriptorWriteback {
                     let (hart, visible, number) = (event.hart, dma.visible, self.reports_told);
                     self.reports.push_back(Report { hart, visible, number });
@@ -207,16 +205,28 @@ impl Paced {
 
     /// A frame leaves: of what arrived here, it may be the answer.
     fn leave(&mut self, bytes: u32, now: Ps) {
-        let answered = self.sent.checked_sub(self.begun_before);
-        self.sent += 1;
-        let Some(answered) = answered.filter(|_| self.pairs) else { return };
+        let (is_answer, request) = self.answers.leave();
+        if !is_answer {
+            return;
+        }
         let receiver = self.ports.iter_mut().find(|port| port.arriving.is_some());
         let receiver = receiver.expect("frames pair where one device receives them");
-        if let Some(arrived) = receiver.arrived(answered) {
-            self.latency.record(now.saturating_sub(arrived));
+        if let (Some(request), Some(latency)) = (request, &mut self.latency) {
+            match receiver.arrived(request).filter(|arrived| *arrived <= now) {
+                Some(arrived) => latency.record(now - arrived),
+                // An answer before its request: they are not paired as they were, and none of the latencies can be believed.
+                None => self.latency = None,
+            }
         }
         if let Some(arriving) = &mut receiver.arriving {
             arriving.answered(bytes, now);
+        }
+    }
+
+    /// Latencies are kept anew.
+    pub fn forget_latencies(&mut self) {
+        if let Some(latency) = &mut self.latency {
+            *latency = Latency::default();
         }
     }
 
@@ -264,9 +274,11 @@ impl Paced {
         }
     }
 
-    /// Nothing goes on: what was concluded of rings may be wrong. A fetch that waits for a tail goes on without.
-    pub fn relax(&mut self, now: Ps) -> bool {
-        self.ports.iter_mut().any(|port| port.relax(Way::Receive, now) || port.relax(Way::Transmit, now))
+    /// Nothing goes on: what was concluded of rings may be wrong. A fetch that waits for a tail goes on without, if the instruction behind
+    /// which it was recorded has been played.
+    pub fn relax(&mut self, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
+        let mut relax = |way| self.ports.iter_mut().any(|port| port.relax(way, now, is_behind));
+        relax(Way::Receive) || relax(Way::Transmit)
     }
 }
 

@@ -20,8 +20,9 @@ struct Write {
     from: u64,
     /// The first and the last line.
     lines: (u64, u64),
-    /// When it is in memory, once it has begun.
+    /// When it is in memory, once it has begun, and when it would have been if it took as long as it did.
     done: Option<Ps>,
+    as_recorded: Ps,
 }
 
 impl Write {
@@ -74,15 +75,15 @@ impl Pending {
             write.from = visible;
         }
         let lines = (addr.0 / LINE_BYTES, (addr.0 + u64::from(len.max(1)) - 1) / LINE_BYTES);
-        told.writes.push_back(Write { visible, from: visible, lines, done: None });
+        told.writes.push_back(Write { visible, from: visible, lines, done: None, as_recorded: Ps::MAX });
         WriteId { hart, number: told.first + told.writes.len() as u64 - 1 }
     }
 
-    /// It has begun, and is in memory then.
-    pub fn begun(&mut self, id: WriteId, done: Ps) {
+    /// It has begun, is in memory then, and would have been at `as_recorded` if it took as long as when it was recorded.
+    pub fn begun(&mut self, id: WriteId, done: Ps, as_recorded: Ps) {
         let told = &mut self.told[usize::from(id.hart)];
         let write = &mut told.writes[(id.number - told.first) as usize];
-        write.done = Some(done);
+        (write.done, write.as_recorded) = (Some(done), as_recorded);
         told.begun = told.begun.max(id.number + 1);
     }
 
@@ -98,13 +99,14 @@ impl Pending {
     }
 
     /// Whether a hart, behind so many instructions, may begin these ops now. What is told by its own instructions it waits for if it saw
-    /// it then; what is told by another's, if it is on its way.
+    /// it then; what is told by another's, if it is late: it would be in memory by now, had it taken as long as it did. What is on its way
+    /// and not late, the hart came before when it was recorded, too.
     #[inline]
     pub fn wait(&self, hart: usize, position: u64, now: Ps, ops: &[Op]) -> Wait {
         let mut until = None;
         for (of, told) in self.told.iter().enumerate() {
             if of != hart {
-                until = until.max(told.on_its_way(now, ops));
+                until = until.max(told.late(now, ops));
                 continue;
             }
             for write in told.writes.iter().take_while(|write| write.from <= position) {
@@ -125,9 +127,10 @@ impl Pending {
 }
 
 impl Told {
-    fn on_its_way(&self, now: Ps, ops: &[Op]) -> Option<Ps> {
+    fn late(&self, now: Ps, ops: &[Op]) -> Option<Ps> {
         let begun = self.writes.iter().take((self.begun - self.first.min(self.begun)) as usize);
-        let late = begun.filter(|write| write.done.is_some_and(|done| done > now) && write.touched_by(ops));
+        let is_late = |write: &Write| write.as_recorded <= now && write.done.is_some_and(|done| done > now);
+        let late = begun.filter(|write| is_late(write) && write.touched_by(ops));
         late.filter_map(|write| write.done).max()
     }
 }
@@ -158,7 +161,10 @@ mod tests {
         elsewhere[0].class = OpClass::Int;
         assert_eq!(pending.wait(0, 50, now, &elsewhere), Wait::No, "no access");
         assert_eq!(pending.wait(1, 50, now, &load(addr.0)), Wait::No, "another hart, and it has not begun");
-        pending.begun(id, Ps(2000));
+        pending.begun(id, Ps(2000), Ps(1800));
+        assert_eq!(pending.wait(1, 50, Ps(1799), &load(addr.0)), Wait::No, "it came before it then, too");
+        assert_eq!(pending.wait(1, 50, Ps(1800), &load(addr.0)), Wait::Until(Ps(2000)));
+        assert_eq!(pending.wait(0, 50, Ps(1799), &load(addr.0)), Wait::Until(Ps(2000)));
         for hart in 0..2 {
             assert_eq!(pending.wait(hart, 50, Ps(1999), &load(addr.0)), Wait::Until(Ps(2000)));
             assert_eq!(pending.wait(hart, 50, Ps(2000), &load(addr.0)), Wait::No);
@@ -174,12 +180,12 @@ mod tests {
         let second = pending.expect_write(0, 40, PhysAddr(0x2000), 64);
         assert_eq!(pending.wait(0, 50, Ps(0), &load(0x1000)), Wait::No);
         assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::ToCome);
-        pending.begun(second, Ps(5));
+        pending.begun(second, Ps(5), Ps(5));
         assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::Until(Ps(5)));
         pending.settle(Ps(5));
         assert_eq!(pending.wait(0, 100, Ps(5), &load(0x2000)), Wait::No);
         assert_eq!(pending.wait(0, 100, Ps(5), &load(0x1000)), Wait::ToCome);
-        pending.begun(first, Ps(6));
+        pending.begun(first, Ps(6), Ps(6));
         pending.settle(Ps(6));
         assert_eq!(pending.told[0].first, 2);
     }

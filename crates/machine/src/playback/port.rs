@@ -10,7 +10,8 @@ use doorbell_wire::LinkConfig;
 
 use super::arriving::{Arriving, wire_time};
 use super::pending::WriteId;
-use super::ring::{Ring, Way};
+use super::ring::{Ring, Tail, Way};
+use super::sending::Sending;
 use super::stats::PlayedStats;
 use super::survey::DeviceSurvey;
 
@@ -112,11 +113,9 @@ pub(super) struct Port {
     arrivals_gone: u64,
     pub sizes: VecDeque<u32>,
     pub arriving: Option<Arriving>,
-    /// Requests for data, descriptors, and frames to be sent that were told; which request was each frame's last.
+    /// Which descriptors data that are read belong to; requests for data that were told; which of them was each frame's last.
+    sending: Sending,
     data_told: u64,
-    data_end: Option<u64>,
-    descriptors_told: u64,
-    descriptors_before: u64,
     frames_read: VecDeque<u64>,
     frames_read_gone: u64,
     outs_told: u64,
@@ -158,14 +157,12 @@ impl Port {
             arrivals_gone: 0,
             sizes: VecDeque::new(),
             arriving,
+            sending: survey.sending(),
             data_told: 0,
-            data_end: None,
-            descriptors_told: 0,
-            descriptors_before: survey.descriptors_before,
             frames_read: VecDeque::new(),
             frames_read_gone: 0,
             outs_told: 0,
-            outs_before: survey.read_before,
+            outs_before: survey.read_before(),
             was_receiving: false,
         }
     }
@@ -176,9 +173,9 @@ impl Port {
     }
 
     /// A store of a tail is told.
-    pub fn tail(&mut self, way: Way, tail: u64) -> (Way, u64) {
+    pub fn tail(&mut self, Tail { way, value, .. }: Tail) -> (Way, u64) {
         let ring = if way == Way::Receive { &mut self.receive } else { &mut self.transmit };
-        (way, ring.posted(tail, way))
+        (way, ring.posted(value, way))
     }
 
     fn push(&mut self, line: Line, item: Item) {
@@ -198,6 +195,7 @@ impl Port {
     pub fn tell_out(&mut self, event: DeviceEvent) {
         let frame = self.outs_told.checked_sub(self.outs_before);
         self.outs_told += 1;
+        self.sending.leave();
         let need = frame.and_then(|frame| {
             while self.frames_read_gone < frame && self.frames_read.len() > 1 {
                 self.frames_read.pop_front();
@@ -228,6 +226,7 @@ impl Port {
                 self.push(Line::ReceiveFetch, Item { need, ..item });
             }
             DmaKind::TxDescriptorFetch => {
+                self.sending.fetch(self.transmit.fetched());
                 let need = self.transmit.fetch(dma, Way::Transmit);
                 if !self.transmit.has_tails() {
                     return Some(Item { posted: Some((Way::Transmit, need)), ..item });
@@ -246,24 +245,23 @@ impl Port {
                 self.push(Line::Receive, item);
             }
             DmaKind::TxData => {
-                let goes_on = dma.offset != 0 && self.data_end == Some(dma.addr.0);
-                self.data_end = Some(dma.addr.0 + u64::from(dma.len));
-                self.descriptors_told += u64::from(!goes_on);
                 self.data_told += 1;
                 if dma.offset == 0 {
                     self.frames_read.push_back(self.data_told);
                 } else if let Some(last) = self.frames_read.back_mut() {
                     *last = self.data_told;
                 }
+                let need = self.sending.data(dma, self.transmit.fetched());
                 if !self.transmit.has_tails() && self.transmit.fetched() == 0 {
                     // Nothing tells of descriptors: it was the program that had it read.
                     return Some(item);
                 }
-                let of_trace = self.descriptors_told.saturating_sub(self.descriptors_before);
-                let need = of_trace.min(self.transmit.fetched());
                 self.push(Line::TransmitData, Item { need, ..item });
             }
             DmaKind::TxDescriptorWriteback => {
+                if let Some(up_to) = self.transmit.reported(dma) {
+                    self.sending.report(up_to);
+                }
                 self.push(Line::TransmitReport, Item { need: self.data_told, ..item });
             }
         }
@@ -357,10 +355,11 @@ impl Port {
         }
     }
 
-    /// A fetch that waits for a tail goes on without it.
-    pub fn relax(&mut self, way: Way, now: Ps) -> bool {
+    /// A fetch that waits for a tail goes on without it, if it is behind its instruction.
+    pub fn relax(&mut self, way: Way, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
         let line = if way == Way::Receive { Line::ReceiveFetch } else { Line::TransmitFetch };
-        let waits = self.lines[line as usize].front().filter(|_| self.due(line).is_none());
+        let waits = |item: &&Item| self.due(line).is_none() && is_behind(&item.event);
+        let waits = self.lines[line as usize].front().filter(waits);
         let need = waits.map(|item| item.need);
         if let Some(need) = need {
             self.post(way, need, now);

@@ -27,15 +27,33 @@ pub(super) enum Way {
     Transmit,
 }
 
-/// The ring whose tail a store sets, and the tail: RDT and TDT of the 82540EM (manual 317453, 13.4.29 and 13.4.44), where their
-/// successors with e1000e and igb have them.
-pub(super) fn tail(happening: &Happening) -> Option<(Way, u64)> {
+/// A store of a ring's tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    pub way: Way,
+    /// The number of its ring among those of the same way.
+    pub queue: u8,
+    pub value: u64,
+}
+
+/// Where tails are: of the first ring, to the next ring's, how many rings, and which way.
+const TAILS: [(u64, u64, u64, Way); 4] = [
+    (0x2818, 0x100, 4, Way::Receive),
+    (0xc018, 0x40, 16, Way::Receive),
+    (0x3818, 0x100, 4, Way::Transmit),
+    (0xe018, 0x40, 16, Way::Transmit),
+];
+
+/// The tail that a store sets: RDT and TDT of the 82540EM (manual 317453, 13.4.29 and 13.4.44), where their successors with e1000e and
+/// igb have them, and those of the further queues that these have (82576: manual 320961, 8.10.9 and 8.12).
+pub(super) fn tail(happening: &Happening) -> Option<Tail> {
     let Happening::Register { addr, value, .. } = happening else { return None };
-    match addr.0 % (128 << 10) {
-        0x2818 | 0xc018 => Some((Way::Receive, *value & 0xffff)),
-        0x3818 | 0xe018 => Some((Way::Transmit, *value & 0xffff)),
-        _ => None,
-    }
+    let register = addr.0 % (128 << 10);
+    TAILS.iter().find_map(|(first, step, rings, way)| {
+        let from = register.checked_sub(*first)?;
+        let is_tail = from % step == 0 && from / step < *rings;
+        is_tail.then(|| Tail { way: *way, queue: (from / step) as u8, value: *value & 0xffff })
+    })
 }
 
 /// Descriptors of a request.
@@ -52,8 +70,9 @@ pub struct Ring {
     first: Option<u64>,
     last: u64,
     came_round: bool,
-    /// Stores of its tail.
+    /// Stores of its tail, and of which queues' they are, a bit each.
     tails: u64,
+    queues: u32,
     first_tail: Option<u64>,
     last_tail: u64,
     /// Descriptors that the stores have given, counted by differences.
@@ -81,9 +100,9 @@ impl Ring {
         self.tails > 0
     }
 
-    /// Whether addresses are of several rings.
+    /// Whether it is several rings: tails of several queues are stored, or addresses lie too far apart.
     pub(super) fn is_several(&self) -> bool {
-        self.to - self.from > SPAN_MAX
+        self.queues.count_ones() > 1 || self.to - self.from > SPAN_MAX
     }
 
     fn number(&self, addr: u64, not_below: u64) -> u64 {
@@ -112,9 +131,10 @@ impl Ring {
     }
 
     /// Looks at a store of its tail before the trace is played.
-    pub(super) fn survey_tail(&mut self, tail: u64) {
+    pub(super) fn survey_tail(&mut self, tail: Tail) {
         self.tails += 1;
-        self.first_tail.get_or_insert(tail);
+        self.queues |= 1 << tail.queue;
+        self.first_tail.get_or_insert(tail.value);
     }
 
     /// Goes back to the trace's beginning, with what is known of all of it.
@@ -138,6 +158,21 @@ impl Ring {
         self.used += count(dma);
         if !self.is_told {
             self.used_untold = self.used_untold.max(self.used);
+        }
+    }
+
+    /// Sent descriptors are reported where they stand: up to which number of those that were fetched within the trace.
+    pub(super) fn reported(&self, dma: &Dma) -> Option<u64> {
+        let last = dma.addr.0 + (count(dma) - 1) * DESCRIPTOR;
+        let newest = self.fetched.checked_sub(1).filter(|_| self.range().contains(&last))?;
+        let slot = |addr: u64| (addr - self.from) / DESCRIPTOR;
+        let first = slot(self.first?);
+        match self.descriptors() {
+            // The latest of that place.
+            Some(all) => {
+                newest.checked_sub((first + newest + all - slot(last)) % all).map(|number| number + 1)
+            }
+            None => slot(last).checked_sub(first).filter(|number| *number <= newest).map(|number| number + 1),
         }
     }
 
@@ -223,7 +258,7 @@ mod tests {
                 ring.survey(&dma(DmaKind::RxDescriptorFetch, frame + 8, 4), Way::Receive);
             }
             ring.survey(&dma(DmaKind::RxDescriptorWriteback, frame, 1), Way::Receive);
-            ring.survey_tail((frame + 3) % ALL);
+            ring.survey_tail(Tail { way: Way::Receive, queue: 0, value: (frame + 3) % ALL });
         }
         ring.begin();
         ring
@@ -261,11 +296,45 @@ mod tests {
     }
 
     #[test]
+    fn a_report_says_up_to_which_descriptor_the_device_has_come() {
+        let mut ring = Ring::default();
+        let report = |slot| dma(DmaKind::TxDescriptorWriteback, slot, 1);
+        (5..25).for_each(|slot| ring.survey(&dma(DmaKind::TxDescriptorFetch, slot, 1), Way::Transmit));
+        ring.begin();
+        assert_eq!(ring.reported(&report(4)), None, "nothing is fetched");
+        (5..25).for_each(|slot| _ = ring.fetch(&dma(DmaKind::TxDescriptorFetch, slot, 1), Way::Transmit));
+        // Slots 5 to 15, and from 0 to 8 those of the next round.
+        assert_eq!([8, 24, 9, 20].map(|slot| ring.reported(&report(slot))), [20, 20, 5, 16].map(Some));
+        let mut short = Ring::default();
+        short.survey(&dma(DmaKind::TxDescriptorFetch, 5, 4), Way::Transmit);
+        short.fetch(&dma(DmaKind::TxDescriptorFetch, 5, 4), Way::Transmit);
+        assert_eq!([6, 4, 9].map(|slot| short.reported(&report(slot))), [Some(2), None, None]);
+    }
+
+    #[test]
     fn tails_are_known_where_the_family_has_them() {
         let store =
             |offset: u64| Happening::Register { addr: PhysAddr(0xfeb0_0000 + offset), size: 4, value: 77 };
-        let ways = [0x2818, 0xc018, 0x3818, 0xe018, 0x2810].map(|offset| tail(&store(offset)));
-        let (receive, transmit) = (Some((Way::Receive, 77)), Some((Way::Transmit, 77)));
-        assert_eq!(ways, [receive, receive, transmit, transmit, None]);
+        let of = |offset| tail(&store(offset)).map(|tail| (tail.way, tail.queue, tail.value));
+        for (offset, queue) in [(0x2818, 0), (0x2918, 1), (0x2b18, 3), (0xc018, 0), (0xc3d8, 15)] {
+            assert_eq!(of(offset), Some((Way::Receive, queue, 77)), "{offset:#x}");
+            assert_eq!(
+                of(offset + if offset < 0x3000 { 0x1000 } else { 0x2000 }),
+                Some((Way::Transmit, queue, 77))
+            );
+        }
+        assert!([0x2810, 0x2838, 0x2c18, 0xc418, 0xc030].into_iter().all(|offset| of(offset).is_none()));
+    }
+
+    #[test]
+    fn tails_of_several_queues_are_of_several_rings_and_those_of_another_one_than_the_first_are_not() {
+        let mut ring = surveyed(20);
+        assert!(!ring.is_several());
+        let store = |queue| Tail { way: Way::Receive, queue, value: 5 };
+        ring.survey_tail(store(2));
+        assert!(ring.is_several());
+        let mut other = Ring::default();
+        (0..9).for_each(|_| other.survey_tail(store(2)));
+        assert!(other.has_tails() && !other.is_several());
     }
 }

@@ -15,6 +15,8 @@ doorbell_sim::stats! {
         frames_in,
         /// Their bytes, FCS included.
         frames_in_bytes,
+        /// Received frames that the program has come to: its hart is behind the first instruction that saw them.
+        frames_taken,
         /// Frames that a device handed to the wire.
         frames_out,
         /// Their bytes, FCS included.

@@ -3,43 +3,36 @@
 
 use std::collections::BTreeMap;
 
+use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
 use doorbell_trace::system::{DeviceEvent, Dma, Happening, TraceFile};
 
 use super::PlaybackError;
 use super::devices::DeviceMap;
+use super::doorbells::{Batches, Doorbells};
+use super::pairs::Pairs;
 use super::place::Place;
 use super::ring::{self, Ring, Way};
+use super::sending::Sending;
+use super::under_way::{Pace, UnderWay};
 
 /// More frames than this are never on their way in one machine: rings and FIFOs hold fewer.
 const INSIDE_MAX: u64 = 4096;
 
-/// How many frames the program sent at a time: behind one doorbell of the transmit ring.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batches {
-    /// How often so many were sent at once.
-    pub counts: BTreeMap<u64, u64>,
-}
-
-impl Batches {
-    /// Frames a batch.
-    pub fn mean(&self) -> Option<f64> {
-        let batches: u64 = self.counts.values().sum();
-        let frames: u64 = self.counts.iter().map(|(size, count)| size * count).sum();
-        (batches > 0).then(|| frames as f64 / batches as f64)
+/// Goes through a trace's events, moved to where its memory is.
+fn each(
+    file: &TraceFile,
+    place: &mut Place,
+    mut note: impl FnMut(&DeviceEvent),
+) -> Result<(), PlaybackError> {
+    let mut events = file.devices()?;
+    while let Some(mut event) = events.next()? {
+        if let Happening::Dma(dma) = &mut event.what {
+            dma.addr = place.of(dma.addr);
+        }
+        note(&event);
     }
-
-    /// The largest.
-    pub fn largest(&self) -> u64 {
-        self.counts.keys().next_back().copied().unwrap_or(0)
-    }
-}
-
-/// Where the trace's memory is.
-fn move_to(event: &mut DeviceEvent, place: &mut Place) {
-    if let Happening::Dma(dma) = &mut event.what {
-        dma.addr = place.of(dma.addr);
-    }
+    Ok(())
 }
 
 /// What one device does.
@@ -51,14 +44,14 @@ pub struct DeviceSurvey {
     pub received: u64,
     /// Frames that were handed to the wire, and their bytes with FCS.
     pub sent: (u64, u64),
-    /// Frames that were read from memory.
-    pub(super) read: u64,
-    /// Frames that were handed to the wire and had been read before the trace began.
-    pub(super) read_before: u64,
-    /// Descriptors whose data were read, and those of them that had been fetched before the trace began.
-    consumed: u64,
-    data_end: Option<u64>,
-    pub(super) descriptors_before: u64,
+    /// Which descriptors data that are read belong to.
+    sending: Sending,
+    /// Fetches of descriptors that are used, and frames that are read and leave.
+    fetches: UnderWay,
+    read: u64,
+    left: u64,
+    reads: UnderWay,
+    doorbells: Doorbells,
     /// The receive ring.
     pub receive: Ring,
     /// The transmit ring.
@@ -66,13 +59,43 @@ pub struct DeviceSurvey {
 }
 
 impl DeviceSurvey {
-    /// A descriptor's data are read, or go on.
-    fn consume(&mut self, dma: &Dma) {
-        let goes_on = dma.offset != 0 && self.data_end == Some(dma.addr.0);
-        self.data_end = Some(dma.addr.0 + u64::from(dma.len));
-        self.consumed += u64::from(!goes_on);
-        self.descriptors_before =
-            self.descriptors_before.max(self.consumed.saturating_sub(self.transmit.fetched()));
+    /// How its reads of data begin, when the trace is played.
+    pub(super) fn sending(&self) -> Sending {
+        Sending::new(self.fetches.before(), self.read_before())
+    }
+
+    /// Frames that were handed to the wire and had been read before the trace began.
+    pub(super) fn read_before(&self) -> u64 {
+        self.reads.before()
+    }
+
+    /// Frames that are read to be sent, and leave.
+    fn note_sent(&mut self, what: &Happening, time: Option<Ps>) {
+        match what {
+            Happening::Dma(dma) if dma.kind == DmaKind::TxData => {
+                self.read += u64::from(dma.offset == 0);
+                self.reads.ask(self.read, time, dma.took);
+            }
+            Happening::FrameOut { .. } => {
+                self.left += 1;
+                self.reads.note_use(self.left, time);
+            }
+            _ => {}
+        }
+    }
+
+    /// Data are read to be sent.
+    fn send(&mut self, dma: &Dma, time: Option<Ps>) {
+        self.sending.survey_data(dma, self.transmit.fetched());
+        self.fetches.note_use(self.sending.used(), time);
+    }
+
+    /// Descriptors of frames to be sent are fetched.
+    fn fetch(&mut self, dma: &Dma, time: Option<Ps>) {
+        self.sending.fetch(self.transmit.fetched());
+        let need = self.transmit.fetch(dma, Way::Transmit);
+        self.transmit.there_at_first(need);
+        self.fetches.ask(self.transmit.fetched(), time, dma.took);
     }
 
     /// The mean of its received frames, without FCS.
@@ -94,8 +117,10 @@ pub struct Survey {
     sent: u64,
     /// The most that were inside.
     inside: u64,
-    /// Frames received by some batch's end.
-    batch: u64,
+    /// Which answers are to which requests; its interrupts say something where there is one hart.
+    pub(super) pairs: Pairs,
+    pace: Pace,
+    harts: u16,
 }
 
 impl Survey {
@@ -104,26 +129,27 @@ impl Survey {
         Survey::of(file, &mut DeviceMap::new(&file.description().isa), &mut Place::new())
     }
 
-    /// Goes through a trace's events twice: what rings are like shows only at their end.
+    /// Goes through a trace's events some times: what rings are like, how long instructions take, and what was under way at first shows only
+    /// at their end.
     pub(super) fn of(
         file: &TraceFile,
         map: &mut DeviceMap,
         place: &mut Place,
     ) -> Result<Survey, PlaybackError> {
-        let mut survey = Survey::default();
-        let mut events = file.devices()?;
-        while let Some(mut event) = events.next()? {
-            map.note(&event);
-            move_to(&mut event, place);
-            survey.note(&event);
-        }
-        survey.end_batch();
+        let mut survey = Survey { harts: file.description().harts, ..Survey::default() };
+        each(file, place, |event| {
+            map.note(event);
+            survey.note(event);
+        })?;
+        let batches = &mut survey.batches;
+        survey.devices.values_mut().for_each(|device| device.doorbells.end(batches));
+        survey.begun_before = survey.begun_before.max(survey.pairs.before().unwrap_or(0));
+        each(file, place, |event| {
+            let time = survey.pace.time(event);
+            survey.devices.entry(event.device).or_default().note_sent(&event.what, time);
+        })?;
         survey.begin();
-        let mut events = file.devices()?;
-        while let Some(mut event) = events.next()? {
-            move_to(&mut event, place);
-            survey.note_posted(&event);
-        }
+        each(file, place, |event| survey.note_posted(event))?;
         survey.begin();
         Ok(survey)
     }
@@ -132,10 +158,14 @@ impl Survey {
         for device in self.devices.values_mut() {
             device.receive.begin();
             device.transmit.begin();
+            device.sending = Sending::new(0, device.read_before());
         }
     }
 
     fn note(&mut self, event: &DeviceEvent) {
+        if self.harts == 1 {
+            self.pace.note(event);
+        }
         let device = self.devices.entry(event.device).or_default();
         match event.what {
             Happening::FrameIn { bytes } => {
@@ -145,36 +175,42 @@ impl Survey {
             Happening::FrameOut { bytes } => {
                 device.sent.0 += 1;
                 device.sent.1 += u64::from(bytes);
-                device.read_before = device.read_before.max(device.sent.0.saturating_sub(device.read));
                 self.sent += 1;
                 self.begun_before = self.begun_before.max(self.sent.saturating_sub(self.received));
             }
             Happening::Register { .. } => match ring::tail(&event.what) {
-                Some((Way::Receive, tail)) => device.receive.survey_tail(tail),
-                Some((Way::Transmit, tail)) => {
+                Some(tail) if tail.way == Way::Receive => device.receive.survey_tail(tail),
+                Some(tail) => {
                     device.transmit.survey_tail(tail);
-                    self.end_batch();
+                    device.doorbells.ring(tail);
                 }
                 None => {}
             },
-            Happening::Dma(dma) => self.note_dma(event.device, &dma),
+            Happening::Dma(dma) => self.note_dma(event, &dma),
+            Happening::Interrupt { raised: true } if self.harts == 1 => {
+                self.pairs.interrupt(event, self.sent)
+            }
             Happening::Interrupt { .. } => {}
         }
     }
 
-    fn note_dma(&mut self, device: u8, dma: &Dma) {
-        let device = self.devices.entry(device).or_default();
+    fn note_dma(&mut self, event: &DeviceEvent, dma: &Dma) {
+        if dma.write && self.harts == 1 {
+            self.pace.note_write(event, dma);
+        }
+        let device = self.devices.entry(event.device).or_default();
         match dma.kind {
-            DmaKind::RxData => {
-                let first = u64::from(dma.offset == 0);
-                device.received += first;
-                self.received += first;
+            DmaKind::RxData if dma.offset == 0 => {
+                device.received += 1;
+                self.received += 1;
                 self.inside = self.inside.max((self.received + self.begun_before).saturating_sub(self.sent));
+                self.pairs.receive(dma.addr.0, event.after);
             }
-            DmaKind::TxData => {
-                device.read += u64::from(dma.offset == 0);
-                self.batch += u64::from(dma.offset == 0);
+            DmaKind::TxData if dma.offset == 0 => {
+                device.doorbells.read();
+                self.pairs.send(dma.addr.0);
             }
+            DmaKind::RxData | DmaKind::TxData => {}
             DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback => {
                 device.receive.survey(dma, Way::Receive);
             }
@@ -183,31 +219,34 @@ impl Survey {
         }
     }
 
-    /// Frames that are read behind a doorbell were rung for by it, or by one before it that came while others were still to be read.
-    fn end_batch(&mut self) {
-        if self.batch > 0 {
-            *self.batches.counts.entry(self.batch).or_default() += 1;
-        }
-        self.batch = 0;
-    }
-
     fn note_posted(&mut self, event: &DeviceEvent) {
         let device = self.devices.entry(event.device).or_default();
-        if let Some((way, tail)) = ring::tail(&event.what) {
-            let ring = if way == Way::Receive { &mut device.receive } else { &mut device.transmit };
-            ring.posted(tail, way);
+        if let Some(tail) = ring::tail(&event.what) {
+            let ring = if tail.way == Way::Receive { &mut device.receive } else { &mut device.transmit };
+            ring.posted(tail.value, tail.way);
             ring.note_tail();
         }
-        let Happening::Dma(dma) = event.what else { return };
-        let (ring, way) = match dma.kind {
-            DmaKind::RxDescriptorFetch => (&mut device.receive, Way::Receive),
-            DmaKind::TxDescriptorFetch => (&mut device.transmit, Way::Transmit),
-            DmaKind::RxDescriptorWriteback => return device.receive.write_back(&dma),
-            DmaKind::TxData => return device.consume(&dma),
+        let time = self.pace.time(event);
+        let dma = match event.what {
+            Happening::FrameOut { .. } => return device.sending.leave(),
+            Happening::Dma(dma) => dma,
             _ => return,
         };
-        let need = ring.fetch(&dma, way);
-        ring.there_at_first(need);
+        match dma.kind {
+            DmaKind::RxDescriptorFetch => {
+                let need = device.receive.fetch(&dma, Way::Receive);
+                device.receive.there_at_first(need);
+            }
+            DmaKind::TxDescriptorFetch => device.fetch(&dma, time),
+            DmaKind::RxDescriptorWriteback => device.receive.write_back(&dma),
+            DmaKind::TxData => device.send(&dma, time),
+            DmaKind::TxDescriptorWriteback => {
+                if let Some(up_to) = device.transmit.reported(&dma) {
+                    device.sending.report(up_to);
+                }
+            }
+            DmaKind::RxData => {}
+        }
     }
 
     /// Why requests and answers do not pair, if they do not.
@@ -224,6 +263,25 @@ impl Survey {
             return Some(format!("{received} frames were received, and {sent} sent: no answer for each"));
         }
         None
+    }
+
+    /// Whether at least nine of ten received frames were answered, or more were sent: what leaves is then what the program delivers.
+    pub fn answers(&self) -> bool {
+        self.sent > 0 && self.sent * 10 >= self.received * 9
+    }
+
+    /// Why it is not known from when to when an answer takes at another pace, where requests and answers pair.
+    pub fn untimed(&self) -> Option<String> {
+        if self.pairs.are_by_address() || self.pairs.before().is_some() {
+            return None;
+        }
+        let why = "answers leave from other buffers than requests came into, and at no time is it told that none was under way";
+        Some(why.to_owned())
+    }
+
+    /// Whether it is known how long an answer takes at another pace.
+    pub(super) fn has_latency(&self) -> bool {
+        self.unpaired().is_none() && self.untimed().is_none()
     }
 
     /// Why frames cannot come at another pace than they did, if they cannot.

@@ -12,17 +12,17 @@ use doorbell_trace::system::{Description, DeviceEvent, Dma, Happening, Step, Tra
 use super::*;
 use crate::overlay::Overlay;
 
-const RAM: u64 = 0x8000_0000;
+pub(super) const RAM: u64 = 0x8000_0000;
 const CODE: u64 = RAM + 0x1_0000;
 const RECEIVE: u64 = RAM + 0x10_0000;
-const TRANSMIT: u64 = RAM + 0x20_0000;
-const BUFFERS: u64 = RAM + 0x30_0000;
-const RING: u64 = 8;
+pub(super) const TRANSMIT: u64 = RAM + 0x20_0000;
+pub(super) const BUFFERS: u64 = RAM + 0x30_0000;
+pub(super) const RING: u64 = 8;
 const REGISTERS: u64 = 0x4000_0000;
-const RDT: u64 = 0x2818;
-const TDT: u64 = 0x3818;
+pub(super) const RDT: u64 = 0x2818;
+pub(super) const TDT: u64 = 0x3818;
 
-fn config(set: &[&str]) -> MachineConfig {
+pub(super) fn config(set: &[&str]) -> MachineConfig {
     let mut overlay = Overlay::default();
     let all = ["platform.nics=1", "platform.ram=64MiB", "core.model=timed", "link.latency=1us"];
     all.iter().chain(set).for_each(|assignment| overlay.set(assignment).unwrap());
@@ -30,13 +30,15 @@ fn config(set: &[&str]) -> MachineConfig {
 }
 
 /// A trace that is being made, of one hart.
-struct Maker {
+pub(super) struct Maker {
     writer: TraceWriter,
-    done: u64,
+    pub done: u64,
+    /// Where its frames are sent from, each in 2 KiB.
+    pub sends_from: u64,
 }
 
 impl Maker {
-    fn new(path: &Path) -> Maker {
+    pub fn new(path: &Path) -> Maker {
         let description = Description {
             recorder: "a test".into(),
             isa: "riscv64".into(),
@@ -45,7 +47,7 @@ impl Maker {
             physical: true,
             ..Description::default()
         };
-        Maker { writer: TraceWriter::create(path, &description).unwrap(), done: 0 }
+        Maker { writer: TraceWriter::create(path, &description).unwrap(), done: 0, sends_from: BUFFERS }
     }
 
     fn step(&mut self, step: Step, ops: &[Op]) {
@@ -53,16 +55,16 @@ impl Maker {
         self.done += ops.len() as u64;
     }
 
-    fn block(&mut self, ops: &[Op]) {
+    pub fn block(&mut self, ops: &[Op]) {
         self.step(Step::default(), ops);
     }
 
-    fn event(&mut self, after: u64, since: u64, what: Happening) {
+    pub fn event(&mut self, after: u64, since: u64, what: Happening) {
         let event = DeviceEvent { device: 0, hart: 0, after, since: Ps::from_ns(since), what };
         self.writer.event(&event).unwrap();
     }
 
-    fn dma(&mut self, kind: DmaKind, addr: u64, len: u32, frame: u64, visible: u64) {
+    pub fn dma(&mut self, kind: DmaKind, addr: u64, len: u32, frame: u64, visible: u64) {
         let write =
             matches!(kind, DmaKind::RxData | DmaKind::RxDescriptorWriteback | DmaKind::TxDescriptorWriteback);
         let dma = Dma { kind, write, addr: PhysAddr(addr), len, frame, offset: 0, took: Ps::ZERO, visible };
@@ -70,7 +72,7 @@ impl Maker {
     }
 
     /// A store of a tail, as the hart makes it and as the device has it.
-    fn ring(&mut self, register: u64, value: u64) {
+    pub fn ring(&mut self, register: u64, value: u64) {
         let store = Op {
             class: OpClass::Device,
             phys: PhysAddr(REGISTERS + register),
@@ -84,7 +86,7 @@ impl Maker {
     }
 
     /// Frame `number` is written, to be seen by the instruction `later` behind now.
-    fn receive(&mut self, number: u64, later: u64) {
+    pub fn receive(&mut self, number: u64, later: u64) {
         let slot = number % RING;
         if number.is_multiple_of(4) {
             self.dma(DmaKind::RxDescriptorFetch, RECEIVE + 16 * slot, 64, 0, 0);
@@ -95,12 +97,12 @@ impl Maker {
     }
 
     /// A poll of frame `number`'s descriptor, in a block of four instructions.
-    fn poll(&mut self, number: u64) {
+    pub fn poll(&mut self, number: u64) {
         self.block(&[load(0, RECEIVE + 16 * (number % RING)), int(4), int(8), branch(12, CODE)]);
     }
 
     /// The program takes frame `number`, and gives its descriptor back.
-    fn take(&mut self, number: u64) {
+    pub fn take(&mut self, number: u64) {
         self.block(&[
             load(0x100, BUFFERS + 2048 * (number % RING)),
             int(0x104),
@@ -110,20 +112,44 @@ impl Maker {
         self.ring(RDT, number % RING);
     }
 
+    /// It polls for each of so many frames in vain some times, takes batches of them, and answers each, or none.
+    pub fn poll_for(&mut self, frames: u64, empty: u64, batch: u64, answers: bool) {
+        // The driver had given all but one.
+        self.ring(RDT, RING - 1);
+        for first in (0..frames).step_by(batch as usize) {
+            (0..empty).for_each(|_| self.poll(first));
+            (first..first + batch).for_each(|number| self.receive(number, 0));
+            for number in first..first + batch {
+                self.poll(number);
+                self.take(number);
+            }
+            if answers {
+                self.send(first..first + batch);
+            }
+        }
+        self.block(&[int(0), int(4)]);
+    }
+
+    /// It is made.
+    pub fn finish(self, path: &Path) -> TraceInput {
+        self.writer.finish().unwrap();
+        TraceInput::own(TraceFile::open(path).unwrap())
+    }
+
     /// It sends these frames, behind one doorbell.
-    fn send(&mut self, frames: std::ops::Range<u64>) {
+    pub fn send(&mut self, frames: std::ops::Range<u64>) {
         self.ring(TDT, frames.end % RING);
         for number in frames {
             let slot = number % RING;
             self.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 16, 0, 0);
-            self.dma(DmaKind::TxData, BUFFERS + 2048 * slot, 60, number, 0);
+            self.dma(DmaKind::TxData, self.sends_from + 2048 * slot, 60, number, 0);
             self.event(self.done, 0, Happening::FrameOut { bytes: 64 });
             self.dma(DmaKind::TxDescriptorWriteback, TRANSMIT + 16 * slot, 16, 0, self.done + 1);
         }
     }
 }
 
-fn int(at: u64) -> Op {
+pub(super) fn int(at: u64) -> Op {
     Op { pc: CODE + at, fetch: PhysAddr(CODE + at), length: 4, ..Op::default() }
 }
 
@@ -138,40 +164,26 @@ fn branch(at: u64, to: u64) -> Op {
 /// A program that polls for each of so many frames in vain some times, takes batches of them, and answers each, or none.
 pub(super) fn polling(path: &Path, frames: u64, empty: u64, batch: u64, answers: bool) -> TraceInput {
     let mut maker = Maker::new(path);
-    // The driver had given all but one.
-    maker.ring(RDT, RING - 1);
-    for first in (0..frames).step_by(batch as usize) {
-        (0..empty).for_each(|_| maker.poll(first));
-        (first..first + batch).for_each(|number| maker.receive(number, 0));
-        for number in first..first + batch {
-            maker.poll(number);
-            maker.take(number);
-        }
-        if answers {
-            maker.send(first..first + batch);
-        }
-    }
-    maker.block(&[int(0), int(4)]);
-    maker.writer.finish().unwrap();
-    TraceInput::own(TraceFile::open(path).unwrap())
+    maker.poll_for(frames, empty, batch, answers);
+    maker.finish(path)
 }
 
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn played(config: &MachineConfig, plan: &Plan) -> Player {
+pub(super) fn played(config: &MachineConfig, plan: &Plan) -> Player {
     let mut player = Player::new(config, plan).unwrap();
     assert!(!player.run(u64::MAX).unwrap(), "there is no more");
     player
 }
 
-fn refused(config: &MachineConfig, plan: &Plan) -> String {
+pub(super) fn refused(config: &MachineConfig, plan: &Plan) -> String {
     let outcome = Player::new(config, plan).and_then(|mut player| player.run(u64::MAX));
     outcome.expect_err("it is refused").to_string()
 }
 
-fn rate(text: &str) -> Pace {
+pub(super) fn rate(text: &str) -> Pace {
     Pace::Rate { rate: text.parse().unwrap(), arrivals: Arrivals::Constant }
 }
 
@@ -358,8 +370,8 @@ fn an_event_behind_the_last_instruction_is_a_contradiction() {
 }
 
 /// A program that sleeps until frames come: each interrupt comes 2 us behind the frame's report, and ends the sleep 300 ns later.
-fn sleeping(path: &Path, frames: u64) -> TraceInput {
-    let mut maker = Maker::new(path);
+pub(super) fn sleeping(path: &Path, frames: u64, sends_from: u64) -> TraceInput {
+    let mut maker = Maker { sends_from, ..Maker::new(path) };
     maker.ring(RDT, RING - 1);
     for number in 0..frames {
         maker.receive(number, 0);
@@ -372,14 +384,13 @@ fn sleeping(path: &Path, frames: u64) -> TraceInput {
     }
     // A timer's.
     maker.step(Step { slept: Ps::from_us(70), ..Step::default() }, &[int(0)]);
-    maker.writer.finish().unwrap();
-    TraceInput::own(TraceFile::open(path).unwrap())
+    maker.finish(path)
 }
 
 #[test]
 fn a_sleep_ends_when_what_ended_it_has_happened_or_as_long_as_it_was() {
     let folder = folder();
-    let trace = sleeping(&folder.path().join("a"), 20);
+    let trace = sleeping(&folder.path().join("a"), 20, BUFFERS);
     let recorded = played(&config(&[]), &Plan::of(trace.clone())).played();
     assert!((Ps::from_us(20 * 2 + 70)..Ps::from_us(20 * 6 + 70)).contains(&recorded.now), "{}", recorded.now);
     let fast = played(&config(&[]), &Plan::of(trace.clone()).paced(rate("1Mpps"))).played();

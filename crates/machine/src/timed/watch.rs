@@ -274,9 +274,15 @@ impl Timing {
         self.watch = Some(Box::new(Watch::new(request, self, &begins, config)));
     }
 
-    /// Watches sources no more.
-    pub(crate) fn end_watch_of_sources(&mut self) -> Option<Watched> {
-        self.watch.take().map(|watch| watch.finish())
+    /// Watches sources no more; of each, until which cycle it is asleep, if it is.
+    pub(crate) fn end_watch_of_sources(&mut self, asleep: &[Option<u64>]) -> Option<Watched> {
+        let mut watch = self.watch.take()?;
+        for (id, cycle) in asleep.iter().enumerate() {
+            if let Some(cycle) = cycle {
+                watch.idle(id, *cycle);
+            }
+        }
+        Some(watch.finish())
     }
 }
 

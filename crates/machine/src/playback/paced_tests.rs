@@ -1,0 +1,148 @@
+//! Traces at another pace: whose descriptors, answers and latencies are whose.
+
+use std::path::Path;
+
+use doorbell_sim::Ps;
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::stats::Stats;
+use doorbell_trace::system::Happening;
+
+use super::tests::*;
+use super::*;
+use crate::timed::WatchRequest;
+
+/// A driver that posts two descriptors for each frame, the first without data.
+fn with_contexts(path: &Path, frames: u64) -> TraceInput {
+    let mut maker = Maker::new(path);
+    maker.ring(RDT, RING - 1);
+    for number in 0..frames {
+        (0..3).for_each(|_| maker.poll(number));
+        maker.receive(number, 0);
+        maker.poll(number);
+        maker.take(number);
+        let slot = 2 * number % RING;
+        maker.ring(TDT, (slot + 2) % RING);
+        maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 32, 0, 0);
+        maker.dma(DmaKind::TxData, BUFFERS + 2048 * (number % RING), 60, number, 0);
+        maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+    }
+    maker.finish(path)
+}
+
+#[test]
+fn data_wait_for_the_fetch_that_they_followed_where_descriptors_are_posted_that_have_none() {
+    let folder = folder();
+    let trace = with_contexts(&folder.path().join("a"), 60);
+    let player = played(&config(&[]), &Plan::of(trace.clone()).paced(rate("100kpps")));
+    let latency = player.latency().expect("they pair");
+    let (least, most) = latency.extremes().unwrap();
+    assert_eq!(latency.count(), 60);
+    // An answer that waited for its own fetch, and for no other frame's 10 us later.
+    assert!(least > Ps::from_ns(500) && most < Ps::from_us(5), "{least} to {most}");
+}
+
+#[test]
+fn answers_from_other_buffers_are_told_from_each_other_where_the_hart_slept_and_else_are_not() {
+    let folder = folder();
+    let elsewhere = BUFFERS + 0x10_0000;
+    let asleep = sleeping(&folder.path().join("a"), 20, elsewhere);
+    let player = played(&config(&[]), &Plan::of(asleep).paced(rate("10kpps")));
+    let (least, most) = player.latency().expect("it slept").extremes().unwrap();
+    assert!(least > Ps::from_us(2) && most < Ps::from_us(8), "{least} to {most}");
+    let mut maker = Maker::new(&folder.path().join("b"));
+    maker.sends_from = elsewhere;
+    maker.poll_for(100, 3, 1, true);
+    let polling = maker.finish(&folder.path().join("b"));
+    let player = played(&config(&[]), &Plan::of(polling).paced(rate("100kpps")));
+    assert!(player.latency().is_none());
+    let why = player.survey(0).untimed().expect("it is not known");
+    assert!(why.contains("from other buffers"), "{why}");
+    assert_eq!((player.survey(0).unpaired(), player.played().devices.frames_out), (None, 100));
+}
+
+#[test]
+fn an_answer_of_a_pipeline_that_never_drains_waits_for_no_later_frame() {
+    let folder = folder();
+    let path = folder.path().join("a");
+    let mut maker = Maker::new(&path);
+    maker.ring(RDT, RING - 1);
+    let ring = |number: u64, at: u64| at + 2048 * (number % RING);
+    for number in 0..100u64 {
+        maker.receive(number, 0);
+        maker.poll(number);
+        maker.take(number);
+        maker.ring(TDT, (number + 1) % RING);
+        maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * (number % RING), 16, 0, 0);
+        // What was recorded behind the next frames' instructions.
+        if let Some(before) = number.checked_sub(1) {
+            maker.dma(DmaKind::TxData, ring(before, BUFFERS), 60, before, 0);
+        }
+        if number > 1 {
+            maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+        }
+    }
+    let trace = maker.finish(&path);
+    let player = played(&config(&[]), &Plan::of(trace).paced(rate("10kpps")));
+    let (least, most) = player.latency().expect("addresses tell").extremes().unwrap();
+    assert!(least > Ps::from_ns(500) && most < Ps::from_us(8), "{least} to {most}");
+}
+
+#[test]
+fn rings_of_several_queues_are_refused_and_their_batches_are_their_own() {
+    let folder = folder();
+    let path = folder.path().join("a");
+    let mut maker = Maker::new(&path);
+    maker.ring(RDT, RING - 1);
+    for number in 0..40 {
+        maker.receive(number, 0);
+        maker.poll(number);
+        maker.take(number);
+        maker.ring(TDT + 0x100 * (number % 2), number / 2 % RING);
+        maker.dma(DmaKind::TxData, BUFFERS + 2048 * (number % RING), 60, number, 0);
+        maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+    }
+    let trace = maker.finish(&path);
+    let message = refused(&config(&[]), &Plan::of(trace.clone()).paced(rate("1Mpps")));
+    assert!(message.contains("device 0 has several rings of a kind"), "{message}");
+    let player = played(&config(&[]), &Plan::of(trace));
+    assert_eq!((player.survey(0).batches.mean(), player.survey(0).batches.largest()), (Some(1.0), 1));
+}
+
+#[test]
+fn what_a_program_takes_in_a_time_is_the_same_however_much_more_is_offered() {
+    let folder = folder();
+    let trace = polling(&folder.path().join("a"), 400, 20, 1, true);
+    let half = |pace: &str| {
+        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).paced(rate(pace))).unwrap();
+        player.set_mode(Mode::Warming);
+        player.run(trace.instructions() / 2).unwrap();
+        player.set_mode(Mode::Detailed);
+        let before = player.played();
+        assert!(!player.run(u64::MAX).unwrap());
+        let after = player.played();
+        let devices = after.devices.since(&before.devices);
+        // Less is under way between the program and the wire than a ring holds.
+        assert!(devices.frames_taken.abs_diff(devices.frames_out) <= RING, "{devices:?}");
+        assert!(devices.frames_dropped > 100, "{devices:?}");
+        devices.frames_out as f64 / (after.now - before.now).as_secs_f64() / 1e6
+    };
+    let (some, more) = (half("60Mpps"), half("120Mpps"));
+    assert!((some / more - 1.0).abs() < 0.05, "{some} {more}");
+}
+
+#[test]
+fn a_profile_has_all_cycles_of_a_hart_that_ended_before_the_others() {
+    let folder = folder();
+    let trace = |name: &str, frames| polling(&folder.path().join(name), frames, 3, 1, true);
+    let mut plan = Plan::of(trace("long", 200)).beside(trace("short", 16));
+    plan.traces[1].at_end = AtEnd::Ends;
+    let config = config(&["platform.harts=2"]);
+    let mut player = Player::new(&config, &plan).unwrap();
+    player.watch(&WatchRequest { profile: true, ..WatchRequest::default() }, &config);
+    assert!(!player.run(u64::MAX).unwrap());
+    let profile = player.end_watch().and_then(|watched| watched.profile).expect("it was watched");
+    let idle = |hart: usize| player.core_stats(hart).books.cpi_idle;
+    assert_eq!([0, 1].map(|hart| profile.harts[hart].idle), [0, 1].map(idle));
+    let [long, short] = [0, 1].map(|hart| profile.harts[hart].watched);
+    assert!(short.abs_diff(long) < long / 100 && profile.harts[1].idle > long / 2, "{long} {short}");
+}

@@ -1,0 +1,147 @@
+//! How much was under way when a trace began: fetches of descriptors, or reads of data, that had been asked for before and are used within it.
+//!
+//! Where all that was asked for is there at some time, the order of events tells: the most that was used beyond what was asked for within the
+//! trace. A program that polls may never come to that, as the next request leaves before the one before is there. Its instructions are a
+//! clock, though: it never sleeps, and of each write of a device it is told how long it took and how many instructions that were. So a request
+//! is there as long after it was made as it took.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use doorbell_sim::Ps;
+use doorbell_trace::system::{DeviceEvent, Dma};
+
+use super::pairs::ASLEEP;
+
+/// The time that a hart's instructions take, on the mean.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pace {
+    took: Ps,
+    instructions: u64,
+    sleeps: bool,
+}
+
+impl Pace {
+    /// Looks at an event of the only hart.
+    pub fn note(&mut self, event: &DeviceEvent) {
+        self.sleeps |= event.since >= ASLEEP;
+    }
+
+    /// Looks at a write of a device.
+    pub fn note_write(&mut self, event: &DeviceEvent, dma: &Dma) {
+        if dma.visible > event.after {
+            self.took += dma.took;
+            self.instructions += dma.visible - event.after;
+        }
+    }
+
+    /// When an event happened, if the hart's instructions are a clock.
+    pub fn time(&self, event: &DeviceEvent) -> Option<Ps> {
+        if self.sleeps || self.took == Ps::ZERO {
+            return None;
+        }
+        let passed = u128::from(event.after) * u128::from(self.took.0) / u128::from(self.instructions);
+        Some(Ps(passed as u64) + event.since)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct UnderWay {
+    /// Up to which number things have been asked for, and when they are there.
+    asked: VecDeque<(u64, Option<Ps>)>,
+    there: u64,
+    /// How often so much had been asked for before the trace, as uses of it say; whether by the clock.
+    says: BTreeMap<u64, u64>,
+    by_clock: bool,
+}
+
+impl UnderWay {
+    /// At `time`, what goes up to this number is asked for, and takes so long.
+    pub fn ask(&mut self, up_to: u64, time: Option<Ps>, took: Ps) {
+        // The clock is not exact: where a program handles frames it goes through fewer instructions a time than where it polls.
+        let there = time.map(|time| time + Ps(took.0 - took.0 / 8));
+        match self.asked.back_mut() {
+            Some(last) if last.0 == up_to => last.1 = last.1.max(there),
+            _ => self.asked.push_back((up_to, there)),
+        }
+    }
+
+    /// At `time`, as much as this has been used.
+    pub fn note_use(&mut self, used: u64, time: Option<Ps>) {
+        while let Some((up_to, there)) = self.asked.front()
+            && *there <= time
+        {
+            self.there = *up_to;
+            self.asked.pop_front();
+        }
+        self.by_clock = time.is_some();
+        *self.says.entry(used.saturating_sub(self.there)).or_default() += 1;
+    }
+
+    /// What had been asked for before the trace. By the clock it is what an eighth of the uses say, as single ones may be wrong.
+    pub fn before(&self) -> u64 {
+        let all: u64 = self.says.values().sum();
+        let is_said = |(_, count): &(&u64, &u64)| !self.by_clock || **count * 8 >= all;
+        self.says.iter().rev().find(is_said).map_or(0, |(before, _)| *before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Things that are asked for each 100 ns, take 450 ns and are used when they are there; the first four had been asked for before.
+    fn before(clock: bool) -> u64 {
+        let mut under_way = UnderWay::default();
+        let time = |ns: u64| clock.then(|| Ps::from_ns(ns));
+        for number in 0..100 {
+            under_way.ask(number + 1, time(1000 + 100 * number), Ps::from_ns(450));
+            under_way.note_use(number + 1, time(1050 + 100 * number));
+        }
+        under_way.before()
+    }
+
+    #[test]
+    fn what_never_drains_is_told_by_the_clock_and_by_the_order_alone_is_not() {
+        assert_eq!((before(true), before(false)), (4, 0));
+    }
+
+    #[test]
+    fn what_drains_is_told_by_the_order() {
+        let mut under_way = UnderWay::default();
+        under_way.ask(1, None, Ps::from_ns(450));
+        (1..=3).for_each(|used| under_way.note_use(used, None));
+        (3..10).for_each(|number| under_way.ask(number - 1, None, Ps::ZERO));
+        under_way.note_use(4, None);
+        assert_eq!(under_way.before(), 2);
+    }
+
+    #[test]
+    fn instructions_are_a_clock_where_the_hart_never_sleeps() {
+        use doorbell_sim::ports::{DmaKind, PhysAddr};
+        use doorbell_trace::system::Happening;
+        let event = |after, since| DeviceEvent {
+            device: 0,
+            hart: 0,
+            after,
+            since,
+            what: Happening::FrameOut { bytes: 64 },
+        };
+        let dma = Dma {
+            kind: DmaKind::RxData,
+            write: true,
+            addr: PhysAddr(0),
+            len: 64,
+            frame: 0,
+            offset: 0,
+            took: Ps::from_ns(300),
+            visible: 3100,
+        };
+        let mut pace = Pace::default();
+        assert_eq!(pace.time(&event(1000, Ps::ZERO)), None);
+        pace.note_write(&event(100, Ps::ZERO), &dma);
+        assert_eq!(pace.time(&event(1000, Ps(7))), Some(Ps(100_007)));
+        pace.note(&event(1000, ASLEEP));
+        assert_eq!(pace.time(&event(1000, Ps(7))), None);
+    }
+}
