@@ -55,11 +55,13 @@ pub fn leave_nothing_of(output: &Path) -> anyhow::Result<()> {
 /// Files beside this one that writers of traces begin, and rename when they are whole.
 fn unfinished(output: &Path) -> Vec<PathBuf> {
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let own = format!("{name}.{}.partial", std::process::id());
+    // Other processes may write the same file.
+    let process = std::process::id();
+    let (own, champsim) = (format!("{name}.{process}.partial"), format!(".{name}.tmp-{process}-"));
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_one = |path: &PathBuf| {
         let is = path.file_name().unwrap_or_default().to_string_lossy();
-        is == own || is.starts_with(&format!(".{name}.tmp-"))
+        is == own || is.starts_with(&champsim)
     };
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
     all.map(|entry| entry.path()).filter(is_one).collect()
@@ -68,6 +70,9 @@ fn unfinished(output: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use doorbell_trace::champsim::{self, Variant};
+    use doorbell_trace::system::{Description, TraceWriter};
 
     use super::*;
 
@@ -89,15 +94,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_begun_for_a_file_is_known_by_its_name() {
+    fn what_writers_have_begun_for_a_file_is_known_and_nobody_elses() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("a.dbt");
-        let own = format!("a.dbt.{}.partial", std::process::id());
-        for name in ["a.dbt", "a.dbt.1.partial", "b.dbt.partial", ".a.dbt.tmp-x", ".b.dbt.tmp-x", &own] {
+        for name in ["a.dbt", "a.dbt.1.partial", ".a.dbt.tmp-1-x", ".b.dbt.tmp-x"] {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        let mut found = unfinished(&output);
-        found.sort();
-        assert_eq!(found, [folder.path().join(".a.dbt.tmp-x"), folder.path().join(own)]);
+        assert!(unfinished(&output).is_empty());
+        let ours = TraceWriter::create(&output, &Description { harts: 1, ..Description::default() }).unwrap();
+        let champsim = champsim::Writer::create(&output, Variant::Standard).unwrap();
+        assert_eq!(unfinished(&output).len(), 2);
+        drop((ours, champsim));
+        assert!(unfinished(&output).is_empty(), "they remove it themselves");
     }
 }

@@ -40,7 +40,7 @@ const CALLED: [(&str, &str, f64); 20] = [
     ("latency_ns.p99", "p99 latency", 1.0),
     ("transfer.goodput_gbps", "Goodput, Gbps", 1.0),
     ("transfer.transactions_per_second", "Transactions a second", 1.0),
-    ("timing.packet cost.saturation", "Saturation of the core, %", 100.0),
+    ("timing.packet cost.saturation", "Saturation of cores that poll, %", 100.0),
     ("timing.packet cost.busy_cycles", "Cycles a packet, no empty polls", 1.0),
     ("timing.uncore events.ItoM_hit_percent", "The NIC's writes that hit, %", 1.0),
     ("instructions_per_frame", "Instructions a packet", 1.0),

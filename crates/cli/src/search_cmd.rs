@@ -201,11 +201,11 @@ fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
 /// Searches and reports. Sizes that were done when the rest was ended, by the user or an error, are results too.
 pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let Asked { chosen, request, config, sizes } = asked(args).asked()?;
+    inputs::keep_named(&args.output.out, &config).asked()?;
     let screen = Screen::new(args.output.quiet);
     if let Some(cluster) = args.cluster.cluster()? {
         return on_cluster(args, &cluster, &Asked { chosen, request, config, sizes }, places, &screen);
     }
-    inputs::keep_named(&args.output.out, &config).asked()?;
     let results = Results::begin(&args.output.out)?;
     let interrupted = interrupt_flag()?;
     let mut control = Control {

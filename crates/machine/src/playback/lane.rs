@@ -287,7 +287,8 @@ impl Lane {
     /// A request that happened is done then.
     pub fn done(&mut self, (event, id): &ToCome, dma: &Dma, done: Ps) {
         if let Some(id) = id {
-            self.pending.begun(*id, done, self.event_at + dma.took);
+            let as_recorded = Ps(self.event_at.0.saturating_add(dma.took.0));
+            self.pending.begun(*id, done, as_recorded);
         }
         if let Some(paced) = &mut self.paced {
             paced.done(event, dma, done);

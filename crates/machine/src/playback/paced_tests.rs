@@ -17,9 +17,7 @@ fn with_contexts(path: &Path, frames: u64) -> TraceInput {
     maker.ring(RDT, RING - 1);
     for number in 0..frames {
         (0..3).for_each(|_| maker.poll(number));
-        maker.receive(number, 0);
-        maker.poll(number);
-        maker.take(number);
+        handle(&mut maker, number);
         let slot = 2 * number % RING;
         maker.ring(TDT, (slot + 2) % RING);
         maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 32, 0, 0);
@@ -27,6 +25,13 @@ fn with_contexts(path: &Path, frames: u64) -> TraceInput {
         maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
     }
     maker.finish(path)
+}
+
+/// A frame that comes, is found and is read.
+fn handle(maker: &mut Maker, number: u64) {
+    maker.receive(number, 0);
+    maker.poll(number);
+    maker.take(number);
 }
 
 #[test]
@@ -68,9 +73,7 @@ fn an_answer_of_a_pipeline_that_never_drains_waits_for_no_later_frame() {
     maker.ring(RDT, RING - 1);
     let ring = |number: u64, at: u64| at + 2048 * (number % RING);
     for number in 0..100u64 {
-        maker.receive(number, 0);
-        maker.poll(number);
-        maker.take(number);
+        handle(&mut maker, number);
         maker.ring(TDT, (number + 1) % RING);
         maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * (number % RING), 16, 0, 0);
         // What was recorded behind the next frames' instructions.
@@ -94,9 +97,7 @@ fn rings_of_several_queues_are_refused_and_their_batches_are_their_own() {
     let mut maker = Maker::new(&path);
     maker.ring(RDT, RING - 1);
     for number in 0..40 {
-        maker.receive(number, 0);
-        maker.poll(number);
-        maker.take(number);
+        handle(&mut maker, number);
         maker.ring(TDT + 0x100 * (number % 2), number / 2 % RING);
         maker.dma(DmaKind::TxData, BUFFERS + 2048 * (number % RING), 60, number, 0);
         maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });

@@ -29,8 +29,9 @@ impl Pace {
     /// Looks at a write of a device.
     pub fn note_write(&mut self, event: &DeviceEvent, dma: &Dma) {
         if dma.visible > event.after {
-            self.took += dma.took;
-            self.instructions += dma.visible - event.after;
+            // A trace may say anything.
+            self.took = Ps(self.took.0.saturating_add(dma.took.0));
+            self.instructions = self.instructions.saturating_add(dma.visible - event.after);
         }
     }
 
@@ -40,7 +41,8 @@ impl Pace {
             return None;
         }
         let passed = u128::from(event.after) * u128::from(self.took.0) / u128::from(self.instructions);
-        Some(Ps(passed as u64) + event.since)
+        let passed = u64::try_from(passed).unwrap_or(u64::MAX);
+        Some(Ps(passed.saturating_add(event.since.0)))
     }
 }
 
@@ -59,7 +61,7 @@ impl UnderWay {
     /// At `time`, what goes up to this number is asked for, and takes so long.
     pub fn ask(&mut self, up_to: u64, time: Option<Ps>, took: Ps) {
         // The clock is not exact: where a program handles frames it goes through fewer instructions a time than where it polls.
-        let there = time.map(|time| time + Ps(took.0 - took.0 / 8));
+        let there = time.map(|time| Ps(time.0.saturating_add(took.0 - took.0 / 8)));
         match self.asked.back_mut() {
             Some(last) if last.0 == up_to => last.1 = last.1.max(there),
             _ => self.asked.push_back((up_to, there)),
@@ -88,6 +90,9 @@ impl UnderWay {
 
 #[cfg(test)]
 mod tests {
+    use doorbell_sim::ports::{DmaKind, PhysAddr};
+    use doorbell_trace::system::Happening;
+
     use super::*;
 
     /// Things that are asked for each 100 ns, take 450 ns and are used when they are there; the first four had been asked for before.
@@ -104,6 +109,30 @@ mod tests {
     #[test]
     fn what_never_drains_is_told_by_the_clock_and_by_the_order_alone_is_not() {
         assert_eq!((before(true), before(false)), (4, 0));
+    }
+
+    #[test]
+    fn times_that_cannot_be_end_with_the_last_there_is() {
+        let dma = Dma {
+            kind: DmaKind::RxData,
+            write: true,
+            addr: PhysAddr(0),
+            len: 64,
+            frame: 0,
+            offset: 0,
+            took: Ps(u64::MAX),
+            visible: u64::MAX,
+        };
+        let since = Ps(1_000_000);
+        let event = DeviceEvent { device: 0, hart: 0, after: 1, since, what: Happening::Dma(dma) };
+        let mut pace = Pace::default();
+        (0..2).for_each(|_| pace.note_write(&event, &dma));
+        let late = DeviceEvent { after: u64::MAX, ..event };
+        assert_eq!(pace.time(&late), Some(Ps(u64::MAX)));
+        let mut under_way = UnderWay::default();
+        under_way.ask(1, pace.time(&late), dma.took);
+        under_way.note_use(1, pace.time(&late));
+        assert_eq!(under_way.before(), 0);
     }
 
     #[test]

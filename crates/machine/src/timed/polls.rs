@@ -220,14 +220,18 @@ mod tests {
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (90, 30));
     }
 
-    #[test]
-    fn a_round_is_from_the_first_packet_found_to_the_beginning_of_the_poll_after_its_end() {
+    /// A ring that begins with so many packets.
+    fn with_packets(count: u64) -> (Ram, Polls) {
         let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
+        (0..count).for_each(|index| assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[1])));
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
-        for index in 0..5 {
-            assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[1]));
-        }
+        (ram, polls)
+    }
+
+    #[test]
+    fn a_round_is_from_the_first_packet_found_to_the_beginning_of_the_poll_after_its_end() {
+        let (ram, mut polls) = with_packets(5);
         let mut look = |index: u64, instructions: u64| {
             polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, 0);
             polls.rounds(0).clone()
@@ -247,12 +251,7 @@ mod tests {
 
     #[test]
     fn packets_are_counted_when_they_are_found_whether_or_not_their_poll_ends() {
-        let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
-        let mut polls = Polls::new(1);
-        polls.watch([ring()].into_iter());
-        for index in 0..64 {
-            assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[1]));
-        }
+        let (ram, mut polls) = with_packets(64);
         // Each status twice, as some drivers do.
         for index in (0..64).flat_map(|index| [index, index]) {
             polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), 10 * index, index);

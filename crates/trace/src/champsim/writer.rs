@@ -167,7 +167,7 @@ fn temporary(target: &Path) -> io::Result<NamedTempFile> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
-    prefix.push(".tmp-");
+    prefix.push(format!(".tmp-{}-", std::process::id()));
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix);
     #[cfg(unix)]
