@@ -235,7 +235,7 @@ fn access_times(w: &View) -> Filling {
 
 fn occupancy(w: &View, models: &Models) -> Filling {
     let mut g = Filling::new("queue occupancy");
-    let cycles = w.cycles() - w.n("core.cpi_idle");
+    let cycles = w.awake_cycles();
     for (name, what) in [("rob", "ROB"), ("iq", "issue queue"), ("lq", "load queue"), ("sq", "store queue")] {
         let mean = over(w.n(&format!("core.{name}_cycles")), cycles);
         g.put(name, mean, format!("entries of the {what} in use, on average over the cycles awake"));

@@ -12,7 +12,7 @@ pub(super) fn per_packet(w: &View) -> Filling {
     let mut g = Filling::new("packet cost");
     let frames = w.frames as f64;
     let instructions = w.instructions as f64;
-    let awake = w.cycles() - w.n("core.cpi_idle");
+    let awake = w.awake_cycles();
     let Busy { instructions: busy_instructions, cycles: busy_cycles } = Busy::of(w);
     g.put(
         "instructions",
@@ -68,11 +68,10 @@ pub(super) struct Busy {
 
 impl Busy {
     pub fn of(w: &View) -> Busy {
-        let awake = w.cycles() - w.n("core.cpi_idle");
         // An empty poll that ends in the measurement may have begun before it.
         Busy {
             instructions: (w.instructions as f64 - w.n("polls.empty_instructions")).max(0.0),
-            cycles: (awake - w.n("polls.empty_cycles")).max(0.0),
+            cycles: (w.awake_cycles() - w.n("polls.empty_cycles")).max(0.0),
         }
     }
 }

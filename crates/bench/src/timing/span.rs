@@ -129,11 +129,15 @@ impl<'a> View<'a> {
         let threads = self.config.platform.threads as usize;
         let mut most = vec![0.0; self.span.end.books.len().div_ceil(threads)];
         for hart in self.own() {
-            let one = View::of_hart(self.span, hart);
-            let awake = one.cycles() - one.n("core.cpi_idle");
+            let awake = View::of_hart(self.span, hart).awake_cycles();
             most[hart / threads] = f64::max(most[hart / threads], awake);
         }
         most.iter().sum()
+    }
+
+    /// Core cycles without sleep.
+    pub fn awake_cycles(&self) -> f64 {
+        self.cycles() - self.n("core.cpi_idle")
     }
 
     /// Core cycles, asleep or not.
