@@ -15,7 +15,7 @@ pub fn keep(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
     let lost = |input: &&PathBuf| input.canonicalize().is_ok_and(|input| input.starts_with(&out_is));
     match inputs.iter().find(lost) {
         Some(input) => bail!(
-            "--out: {} would take the place of {}, which is read; give another folder",
+            "--out: {} would take the place of {}, which is read; give another, such as --out results/other",
             out.display(),
             input.display()
         ),
