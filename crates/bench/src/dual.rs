@@ -16,8 +16,9 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::error::RunError;
-use crate::interval::{Interval, OpenInterval, meanings};
+use crate::interval::{OpenInterval, all_dropped, meanings};
 use crate::length::Length;
+use crate::losses::{Losses, of_window};
 use crate::nodes::NodeGuest;
 use crate::observe::{NodeTrace, Observe};
 use crate::registry::Benchmark;
@@ -25,7 +26,7 @@ use crate::run_up::type_line;
 use crate::steady::{Pace, SETTLED_MIN, Watch};
 use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
-use doorbell_results::{PointSummary, Steady, SteadyPhase};
+use doorbell_results::{Drops, PointSummary, Steady, SteadyPhase};
 
 const READY_MARKER: &str = "drive: waiting";
 const RESULT: &str = "drive: {";
@@ -223,11 +224,12 @@ pub fn run_driven(
         }
         false => None,
     };
-    let open = OpenInterval::begin(&mut network, observe, trace.as_ref());
+    let (open, begin) = (OpenInterval::begin(&mut network, observe, trace.as_ref()), Losses::of(&network));
     control.begin("measuring", network.now(), Some(times.end - network.now()));
     until(&mut network, times.end, control)?;
-    let mut interval = open.end(&mut network, trace.as_ref());
+    let (mut interval, end) = (open.end(&mut network, trace.as_ref()), Losses::of(&network));
     let driven = result(&mut network, times.give_up + PATIENCE, control)?;
+    let losses = [end.since(&begin), Losses::of(&network).since(&end)].map(on_both_ways);
     network.check_conservation();
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
@@ -237,7 +239,7 @@ pub fn run_driven(
     summary.steady = Some(Steady { warmup, settle });
     summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
     if config.loadgen.traffic.returned != Returned::Sink {
-        as_driven(&mut summary, &driven, &interval, frame_size);
+        as_driven(&mut summary, &driven, &losses, (frame_size, interval.seconds));
     }
     Ok(DrivenPoint {
         meanings: meanings(&summary, &network),
@@ -306,18 +308,25 @@ fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
     RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
 }
 
-/// Frames and round trips as the drive node counted them. What neither the NIC nor the cable dropped, the guest did.
-fn as_driven(summary: &mut PointSummary, driven: &Driven, interval: &Interval, frame_size: Bytes) {
+/// What the tested node lost by cause, and what the cable and the drive node's NIC lost.
+fn on_both_ways((nodes, link): (Vec<Drops>, u64)) -> Drops {
+    let [test, drive] = &nodes[..] else { panic!("there are two nodes") };
+    test.and(&Drops { nic_other: all_dropped(drive), link, ..Drops::default() })
+}
+
+/// Frames and round trips as the drive node counted them. What neither NICs nor the cable dropped, the guest did. `losses` are those within
+/// the measurement, and those behind it.
+fn as_driven(
+    summary: &mut PointSummary,
+    driven: &Driven,
+    [within, behind]: &[Drops; 2],
+    (frame_size, seconds): (Bytes, f64),
+) {
     let delivered = driven.returned - driven.altered;
     let lost = driven.offered - delivered.min(driven.offered);
-    let at_drive = &interval.dropped[1][0];
-    let drops = &mut summary.drops;
-    drops.nic_other += at_drive.dma + at_drive.core + at_drive.tx + at_drive.nic_other;
-    drops.link += interval.sent[0].lost;
-    let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
-    drops.guest = lost.saturating_sub(named + driven.altered);
+    summary.drops = of_window(within, behind, lost.saturating_sub(driven.altered));
     let rate = |frames: u64| {
-        let per_second = frames as f64 / interval.seconds;
+        let per_second = frames as f64 / seconds;
         (per_second * 1e-6, per_second * frame_size.0 as f64 * 8e-9)
     };
     (summary.frame_size, summary.frames_offered) = (frame_size.0, driven.offered);

@@ -28,6 +28,7 @@ mod iperf;
 mod kernel;
 mod l3fwd;
 mod length;
+mod losses;
 mod m5;
 mod measure;
 mod memcached;

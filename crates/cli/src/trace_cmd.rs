@@ -183,7 +183,10 @@ fn dump_devices(args: &DumpArgs) -> anyhow::Result<()> {
 fn event_line(event: &DeviceEvent) -> String {
     let DeviceEvent { device, hart, after, since, what } = event;
     let what = match what {
-        Happening::Register { addr, size, value } => format!("store of {value:#x} ({size} bytes) at {addr}"),
+        Happening::Register { addr, size, value, stored } => {
+            let by = stored.map(|by| format!(", by instruction {} of hart {}", by.after, by.hart));
+            format!("store of {value:#x} ({size} bytes) at {addr}{}", by.unwrap_or_default())
+        }
         Happening::Interrupt { raised } => {
             format!("interrupt {}", if *raised { "raised" } else { "lowered" })
         }

@@ -14,8 +14,8 @@ use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Op, OpClass, PhysAddr, Ps, TranslationFence};
 use doorbell_trace::system::{
-    Counts, Description, DeviceEvent, Dma, Happening, Step, TraceError, TraceFile, TraceWriter, Window, cut,
-    merge,
+    Counts, Description, DeviceEvent, Dma, Happening, Step, Stored, TraceError, TraceFile, TraceWriter,
+    Window, cut, merge,
 };
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -68,7 +68,10 @@ fn event(input: &mut Input<'_>, of_hart: &[u64]) -> DeviceEvent {
         0 => Happening::Interrupt { raised: input.flag() },
         1 => Happening::FrameIn { bytes: 64 },
         2 => Happening::FrameOut { bytes: 64 },
-        3 => Happening::Register { addr: PhysAddr(0x4000_2818), size: 4, value: input.value() },
+        3 => {
+            let stored = input.flag().then(|| Stored { hart: input.u8().into(), after: input.value() });
+            Happening::Register { addr: PhysAddr(0x4000_2818), size: 4, value: input.value(), stored }
+        }
         write => {
             let (kind, write) = (input.pick(&DmaKind::ALL), write == 4);
             let (addr, len) = (PhysAddr(RAM + u64::from(input.u16())), u32::from(input.u8()));

@@ -59,6 +59,7 @@ impl Machine {
                     }
                 };
                 self.writers.stored(addr, hart);
+                self.record_store(addr, hart);
                 self.queue.schedule(write.arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
                 self.harts[hart as usize].complete_store();
                 self.device_over_at(hart, [write.accepted, write.acknowledged]);
@@ -215,6 +216,7 @@ impl Machine {
 
     /// A posted store to PCI arrives.
     pub(crate) fn device_write(&mut self, now: Ps, addr: PhysAddr, size: AccessSize, value: u64) {
+        let stored = self.recorded_store(addr);
         let target = self.region(addr).and_then(|(region, offset)| match region.id {
             RegionId::PciIo => self.bridge.decode_io(offset),
             _ => self.bridge.decode_memory(addr.0),
@@ -225,7 +227,7 @@ impl Machine {
             return;
         };
         let index = self.behind(function).expect("bridges decode nothing of their own");
-        self.record_event(index, now, Happening::Register { addr, size: size.bytes() as u8, value });
+        self.record_event(index, now, Happening::Register { addr, size: size.bytes() as u8, value, stored });
         // Where MSI-X's vectors lie is the function's configuration, not one of its registers.
         if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
             return self.with_function(index, |_, side| side.send_due(now));

@@ -229,6 +229,16 @@ fn what_cannot_be_a_network_is_refused_before_anything_runs_with_the_key() {
     doorbell(&["run", "--network", incast, "--frames", "5"]).refused_with(&["--frames", "--duration"]);
     doorbell(&["run", "--network", incast, "--set", "node.server.script_file=x"])
         .refused_with(&["node.server.script_file"]);
+    for ip in ["banana", "10.0.0.3", "10.0.0.300/24", "10.0.0.3/33"] {
+        let set = format!("node.server.ip={ip}");
+        doorbell(&["run", "--network", incast, "--set", &set])
+            .refused_with(&["node.server.ip", "10.0.0.2/24"]);
+    }
+    doorbell(&["run", "--network", incast, "--set", "node.sever.nic.rx_fifo=64KiB"]).refused_with(&[
+        "node.sever",
+        "no cable",
+        "did you mean node server",
+    ]);
     doorbell(&["run", "testpmd", "--network", incast]).refused_with(&["testpmd", "leave out"]);
     doorbell(&["run", "testpmd", "--threads", "2"]).refused_with(&["--network"]);
     doorbell(&["run", "--network", incast, "--set", "cable.server.latency=1ns"])

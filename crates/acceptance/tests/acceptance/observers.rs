@@ -7,12 +7,12 @@ use doorbell_acceptance::{quiet, session, timed_session};
 use doorbell_bench::{
     Observe, Point, ReadyTrace, RunError, Session, Traces, fingerprint, resolve_played, run_point_observed,
 };
-use doorbell_loadgen::{PacketStamps, STAGES};
-use doorbell_machine::playback::{Plan, Played, Player, TraceInput};
+use doorbell_loadgen::{Arrivals, PacketStamps, STAGES};
+use doorbell_machine::playback::{Pace, Plan, Played, Player, TraceInput};
 use doorbell_machine::{Base, CoreModel, LoggedOp, MachineConfig, PlatformConfig};
 use doorbell_sim::ports::DmaKind;
-use doorbell_sim::{Bytes, Ps};
-use doorbell_trace::system::{Happening, TraceFile};
+use doorbell_sim::{Bytes, Op, OpClass, Ps};
+use doorbell_trace::system::{Happening, Stored, TraceFile, instructions};
 use serde_json::Value;
 
 const PACKETS: usize = 50;
@@ -61,6 +61,7 @@ fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
 /// What was recorded is true, and played again it is the same.
 fn check_trace(path: &Path, point: &Point) {
     check_contents(path, point);
+    check_stores(&TraceFile::open(path).unwrap());
     check_played(TraceFile::open(path).unwrap(), point);
 }
 
@@ -89,10 +90,43 @@ fn check_contents(path: &Path, point: &Point) {
     assert!(received > 0 && counts.frames_in.abs_diff(received) < 30, "{received} {counts:?}");
 }
 
-fn play(plan: &Plan, config: &MachineConfig) -> Played {
+/// Every store that arrives at the NIC is told with the instruction that made it, hundreds before, but for those that had left when recording
+/// began.
+fn check_stores(trace: &TraceFile) {
+    let (mut hart, mut devices) = (trace.hart(0, 0).unwrap(), trace.devices().unwrap());
+    let (mut stores, mut ops, mut done) = (BTreeMap::new(), Vec::new(), 0);
+    while hart.next(&mut ops).unwrap().is_some() {
+        done += instructions(&ops);
+        if let [op] = ops[..]
+            && op.class == OpClass::Device
+            && op.flags & Op::WRITES != 0
+        {
+            stores.insert(done, op.phys);
+        }
+        ops.clear();
+    }
+    let mut untold = 0;
+    while let Some(event) = devices.next().unwrap() {
+        let Happening::Register { addr, stored, .. } = event.what else { continue };
+        let Some(Stored { hart: 0, after }) = stored else {
+            untold += 1;
+            continue;
+        };
+        assert_eq!(stores.remove(&after), Some(addr), "{event:?}");
+        assert!(after < event.after, "{event:?}");
+    }
+    // Some at each end are under way.
+    assert!(untold < 20 && stores.len() < 20, "{untold} {}", stores.len());
+}
+
+fn ended(plan: &Plan, config: &MachineConfig) -> Player {
     let mut player = Player::new(config, plan).unwrap();
     assert!(!player.run(u64::MAX).unwrap(), "there is no more");
-    player.played()
+    player
+}
+
+fn play(plan: &Plan, config: &MachineConfig) -> Played {
+    ended(plan, config).played()
 }
 
 #[test]
@@ -133,6 +167,29 @@ fn check_played(trace: TraceFile, point: &Point) {
     };
     let refused = Player::new(&other, &plan).err().expect("it has one hart").to_string();
     assert!(refused.contains("platform.harts=1"), "{refused}");
+}
+
+/// Played so slowly that nothing waits for anything, or request by request, answers take as long as they did: a doorbell that had reached the
+/// NIC behind later frames' instructions waits for none of these.
+#[test]
+fn answers_of_a_trace_take_as_long_as_when_it_was_recorded_however_slowly_it_is_played() {
+    // So long before that it does not lag any more, and takes frames one by one.
+    let session = timed_session(&[], &["run.duration=200us", "run.warmup=1ms", "run.settle=300us"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.dbt");
+    let observe = Observe { trace: Some(path.clone()), ..Observe::default() };
+    let rate = "8Mpps".parse().unwrap();
+    let point = quiet(|control| run_point_observed(&session, rate, Bytes(64), &observe, control)).unwrap();
+    let (plan, config) = (Plan::of(TraceInput::own(TraceFile::open(&path).unwrap())), point.config.machine());
+    let way = config.link.latency + config.link.rate.time_for_bits(8 * config.link.wire_bytes(60));
+    let executed = Ps::from_ns(point.summary.latency_ns.expect("there is one").p50 as u64) - way - way;
+    let slowly = Pace::Rate { rate: "500kpps".parse().unwrap(), arrivals: Arrivals::Constant };
+    for pace in [slowly, Pace::Closed { window: 1 }] {
+        let player = ended(&plan.clone().paced(pace), &config);
+        let played = player.latency().expect("addresses tell").percentile(1, 2).unwrap();
+        // Caches know nothing at first, and there are fewer frames than descriptors.
+        assert!(played.0.abs_diff(executed.0) * 10 < executed.0, "{played} {executed}");
+    }
 }
 
 /// Played, the trace's functions have the names and the instructions that they had when it was recorded: names lie beside it.

@@ -2,7 +2,7 @@
 //! cannot be is refused here, with the path of the key, before anything is built or booted.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use doorbell_loadgen::{LoadGenConfig, Returned};
 use doorbell_machine::overlay::{laid_over, nearest};
@@ -102,7 +102,25 @@ impl RunConfig {
             Ok(named.map_or(kernel::PAUSE, |known| known.workload(config).pause))
         });
         let pauses = pauses.collect::<Result<_, ConfigError>>()?;
+        self.refuse_uncabled(&network.links)?;
         Ok(NetworkPlan { network, guests, starts, nodes, pauses, served })
+    }
+
+    /// A node without a cable beside others that have some: perhaps its name is not as it was meant.
+    fn refuse_uncabled(&self, links: &[LinkPlan]) -> Result<(), ConfigError> {
+        let has_cable = |node: usize| {
+            let ends = links.iter().flat_map(|link| &link.ends);
+            ends.into_iter().any(|end| matches!(end, End::Node { node: at, .. } if *at == node))
+        };
+        let names: Vec<&String> = self.node.keys().collect();
+        let alone = (0..names.len()).find(|node| !has_cable(*node)).filter(|_| !links.is_empty());
+        let Some(alone) = alone else { return Ok(()) };
+        let others = names.iter().copied().filter(|name| *name != names[alone]);
+        let hint = nearest(names[alone], others)
+            .map_or(String::new(), |near| format!("; did you mean node {near}?"));
+        let problem =
+            format!("no cable ends at it: give it one ([cable.NAME], between = [\"{}\", …])", names[alone]);
+        Err(ConfigError::new(format!("node.{}", names[alone]), format!("{problem}{hint}")))
     }
 
     /// What says of one machine's run what a network's members say of their own.
@@ -213,6 +231,12 @@ fn machine(node: &RunConfig, index: usize) -> MachineConfig {
 
 fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, ConfigError> {
     let wrong = |key: &str, problem: &str| ConfigError::new(format!("node.{name}.{key}"), problem);
+    if let Some(ip) = node.ip.as_ref().filter(|ip| !is_address_of_network(ip)) {
+        let problem = format!(
+            "\"{ip}\" is no address with the length of its network's prefix, such as \"10.0.0.2/24\""
+        );
+        return Err(wrong("ip", &problem));
+    }
     let ip = node.ip.iter().map(|ip| format!(" doorbell.ip={ip}")).collect::<String>();
     let further = if node.words.is_empty() { String::new() } else { format!(" {}", node.words) };
     let Some(named) = &node.benchmark else {
@@ -244,6 +268,16 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
         script: None,
         ready_marker: node.ready.clone().unwrap_or_else(|| known.ready_marker.to_owned()),
     })
+}
+
+/// Whether it is as "10.0.0.2/24" or "fd00::2/64".
+fn is_address_of_network(text: &str) -> bool {
+    let Some((address, prefix)) = text.split_once('/') else { return false };
+    match (address.parse(), prefix.parse::<u8>()) {
+        (Ok(IpAddr::V4(_)), Ok(prefix)) => prefix <= 32,
+        (Ok(IpAddr::V6(_)), Ok(prefix)) => prefix <= 128,
+        _ => false,
+    }
 }
 
 /// Every member has a name of its own, which can stand in a path of keys and in a file's name.

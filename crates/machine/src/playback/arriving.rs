@@ -17,8 +17,8 @@ pub(super) struct Arriving {
 enum From {
     /// The generator's times, and when its line is free.
     Rate { due: Box<DueTimes>, free: Ps },
-    /// Requests on their way, and how many were asked at first.
-    Closed { on_their_way: VecDeque<Ps> },
+    /// Requests on their way, and whether there are no more answers that others could wait for.
+    Closed { on_their_way: VecDeque<Ps>, is_open: bool },
 }
 
 fn wire_bytes(link: &LinkConfig, bytes: u32) -> u64 {
@@ -39,12 +39,10 @@ impl Arriving {
 
     /// So many at first, one behind the other, and then one for each answer.
     pub fn closed(window: u32, frame_len: usize, begin: Ps, link: &LinkConfig) -> Arriving {
-        let mut arriving =
-            Arriving { link: link.clone(), frame_len, from: From::Closed { on_their_way: VecDeque::new() } };
-        let time = arriving.wire_time(arriving.frame_bytes());
-        let first = (1..=u64::from(window)).map(|number| begin + Ps(time.0 * number) + arriving.link.latency);
-        arriving.from = From::Closed { on_their_way: first.collect() };
-        arriving
+        let time = wire_time(link, (frame_len + Frame::FCS_BYTES) as u32);
+        let first = (1..=u64::from(window)).map(|number| begin + Ps(time.0 * number) + link.latency);
+        let from = From::Closed { on_their_way: first.collect(), is_open: false };
+        Arriving { link: link.clone(), frame_len, from }
     }
 
     /// Bytes of a frame on the mean, with FCS.
@@ -64,7 +62,7 @@ impl Arriving {
                 let time = self.wire_time(self.frame_bytes()) + self.link.latency;
                 (begins < Ps::MAX).then(|| begins.max(*free).saturating_add(time))
             }
-            From::Closed { on_their_way } => on_their_way.front().copied(),
+            From::Closed { on_their_way, .. } => on_their_way.front().copied(),
         }
     }
 
@@ -76,11 +74,24 @@ impl Arriving {
                 *free = now.saturating_sub(latency);
                 due.advance(wire_bytes);
             }
-            From::Closed { on_their_way } => {
+            From::Closed { on_their_way, is_open } => {
                 on_their_way.pop_front();
                 if !is_accepted {
                     on_their_way.push_back(now + latency + latency);
+                } else if *is_open {
+                    on_their_way.push_back(now + self.link.rate.time_for_bits(8 * wire_bytes));
                 }
+            }
+        }
+    }
+
+    /// No more answers will leave: those to the last requests are behind the trace's end. The program goes on to that end with requests that
+    /// wait for none.
+    pub fn open(&mut self, now: Ps) {
+        if let From::Closed { on_their_way, is_open } = &mut self.from {
+            *is_open = true;
+            if on_their_way.is_empty() {
+                on_their_way.push_back(now);
             }
         }
     }
@@ -89,7 +100,7 @@ impl Arriving {
     pub fn answered(&mut self, bytes: u32, now: Ps) {
         let round = self.wire_time(bytes) + self.link.latency + self.link.latency;
         let arrives = now + round + self.wire_time(self.frame_bytes());
-        if let From::Closed { on_their_way } = &mut self.from {
+        if let From::Closed { on_their_way, .. } = &mut self.from {
             let at = on_their_way.back().map_or(arrives, |last| arrives.max(*last));
             on_their_way.push_back(at);
         }

@@ -68,7 +68,7 @@ mod tests {
     fn a_register_belongs_to_the_device_whose_registers_lie_round_it() {
         let mut devices = DeviceMap::new("x86_64");
         for (device, addr) in [(3, 0xfeb0_3818), (4, 0xfeb2_2818)] {
-            let what = Happening::Register { addr: PhysAddr(addr), size: 4, value: 1 };
+            let what = Happening::Register { addr: PhysAddr(addr), size: 4, value: 1, stored: None };
             devices.note(&DeviceEvent { device, hart: 0, after: 0, since: Ps(0), what });
         }
         let targets =

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
-use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
+use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening, Stored};
 
 use super::PlaybackError;
 use super::devices::DeviceMap;
@@ -241,6 +241,11 @@ impl Lane {
         if usize::from(event.hart) >= self.harts {
             return Err(PlaybackError::Contradiction { hart: event.hart, after: event.after, has: 0 });
         }
+        if let Happening::Register { stored: Some(Stored { hart, after }), .. } = event.what
+            && usize::from(hart) >= self.harts
+        {
+            return Err(PlaybackError::Contradiction { hart, after, has: 0 });
+        }
         let Happening::Dma(dma) = &mut event.what else { return Ok(Some((event, None))) };
         if u64::from(dma.len) > ACCESS_MAX {
             return Err(PlaybackError::Request { device: event.device, bytes: dma.len });
@@ -292,6 +297,14 @@ impl Lane {
         }
         if let Some(paced) = &mut self.paced {
             paced.done(event, dma, done);
+            self.refresh();
+        }
+    }
+
+    /// A hart's store to a device, its instruction of that number, arrives then.
+    pub fn stored(&mut self, hart: usize, position: u64, arrives: Ps) {
+        if let Some(paced) = &mut self.paced {
+            paced.store(hart as u16, position, arrives);
             self.refresh();
         }
     }

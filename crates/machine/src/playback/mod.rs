@@ -425,11 +425,14 @@ impl Player {
     fn access(&mut self, hart: usize, op: &Op) {
         let (now, bytes) = (self.over(hart), u64::from(op.size));
         let last = self.attachments.len() - 1;
-        let over = match self.lanes[self.lane_of[hart]].target(op.phys) {
+        let lane = &mut self.lanes[self.lane_of[hart]];
+        let over = match lane.target(op.phys) {
             Target::Device(device) => {
                 let attachment = &mut self.attachments[usize::from(device).min(last)];
                 if op.flags & Op::WRITES != 0 {
                     let write = attachment.register_write(now, bytes);
+                    let position = self.streams[hart].position();
+                    lane.stored(hart - lane.first, position, write.arrives);
                     [write.accepted, write.acknowledged]
                 } else {
                     let arrives = attachment.register_read(now, bytes);

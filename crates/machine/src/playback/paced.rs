@@ -15,12 +15,12 @@
 //! ended ends as long after that interrupt as it did. Each frame takes one receive descriptor; a frame that arrives while none is free is
 //! dropped, as there is no FIFO before the ring.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use doorbell_loadgen::Latency;
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
-use doorbell_trace::system::{DeviceEvent, Dma, Happening};
+use doorbell_trace::system::{DeviceEvent, Dma, Happening, Stored};
 use doorbell_wire::LinkConfig;
 
 use super::arriving::Arriving;
@@ -71,6 +71,8 @@ pub(super) struct Paced {
     ports: Vec<Port>,
     software: VecDeque<Item>,
     software_at: Ps,
+    /// Stores to devices that have left their harts, each known by hart and instruction, and when they arrive.
+    stores: BTreeMap<(u16, u64), Ps>,
     wakes: VecDeque<Wake>,
     wakes_gone: u64,
     reports: VecDeque<Report>,
@@ -80,6 +82,8 @@ pub(super) struct Paced {
     reports_done: VecDeque<Ps>,
     reports_done_gone: u64,
     answers: Answers,
+    /// Frames that have not left.
+    to_leave: u64,
     /// None where it is not known which frame a sent one answers.
     pub latency: Option<Latency>,
     /// No more frames arrive: the harts have ended.
@@ -96,6 +100,7 @@ impl Paced {
             ports: ports.collect(),
             software: VecDeque::new(),
             software_at: Ps::ZERO,
+            stores: BTreeMap::new(),
             wakes: VecDeque::new(),
             wakes_gone: 0,
             reports: VecDeque::new(),
@@ -104,6 +109,7 @@ impl Paced {
             reports_done: VecDeque::new(),
             reports_done_gone: 0,
             answers: Answers::new(survey),
+            to_leave: survey.devices.values().map(|device| device.sent.0).sum(),
             latency: survey.has_latency().then(Latency::default),
             stopped: false,
         }
@@ -154,7 +160,14 @@ impl Paced {
     /// What happens next, and when. `anchor` says when an instruction was over.
     pub fn next(&self, anchor: impl Fn(&DeviceEvent) -> Option<Ps>) -> Option<(Ps, Next)> {
         let software = self.software.front().and_then(|item| {
-            let at = anchor(&item.event)? + item.event.since;
+            let at = match item.stored() {
+                None => anchor(&item.event)? + item.event.since,
+                Some(Stored { hart, after }) => match self.stores.get(&(hart, after)) {
+                    Some(arrives) => *arrives,
+                    // It may be another instruction than a store to a device: then when that is over.
+                    None => anchor(&DeviceEvent { hart, after: after.saturating_add(1), ..item.event })?,
+                },
+            };
             Some((at.max(self.software_at), Next::Software))
         });
         let ports = self.ports.iter().enumerate().flat_map(|(place, port)| {
@@ -182,6 +195,7 @@ impl Paced {
             Next::Software => {
                 self.software_at = now;
                 let item = self.software.pop_front().expect("it is next");
+                item.stored().and_then(|by| self.stores.remove(&(by.hart, by.after)));
                 let port = self.ports.iter_mut().find(|port| port.device == item.event.device);
                 let port = port.expect("it was surveyed");
                 if let Some((way, posted)) = item.posted {
@@ -206,6 +220,10 @@ impl Paced {
     /// A frame leaves: of what arrived here, it may be the answer.
     fn leave(&mut self, bytes: u32, now: Ps) {
         let (is_answer, request) = self.answers.leave();
+        self.to_leave -= 1;
+        if self.to_leave == 0 {
+            self.ports.iter_mut().filter_map(|port| port.arriving.as_mut()).for_each(|all| all.open(now));
+        }
         if !is_answer {
             return;
         }
@@ -228,6 +246,11 @@ impl Paced {
         if let Some(latency) = &mut self.latency {
             *latency = Latency::default();
         }
+    }
+
+    /// A hart's store to a device, its instruction of that number, arrives then.
+    pub fn store(&mut self, hart: u16, position: u64, arrives: Ps) {
+        self.stores.insert((hart, position), arrives);
     }
 
     /// A request that happened is done then.

@@ -90,6 +90,46 @@ fn an_answer_of_a_pipeline_that_never_drains_waits_for_no_later_frame() {
     assert!(least > Ps::from_ns(500) && most < Ps::from_us(8), "{least} to {most}");
 }
 
+/// Stores reach the device behind the instructions of the second frame after theirs, the last ones behind the trace's end; who made them is
+/// told, or not.
+fn with_late_stores(path: &Path, told: bool) -> TraceInput {
+    let mut maker = Maker::new(path);
+    maker.ring(RDT, RING - 1);
+    (maker.stores_lag, maker.tells_stores) = (4, told);
+    for number in 0..60u64 {
+        (0..3).for_each(|_| maker.poll(number));
+        handle(&mut maker, number);
+        maker.ring(TDT, (number + 1) % RING);
+        let Some(before) = number.checked_sub(2) else { continue };
+        maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * (before % RING), 16, 0, 0);
+        maker.dma(DmaKind::TxData, BUFFERS + 2048 * (before % RING), 60, before, 0);
+        maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+    }
+    maker.finish(path)
+}
+
+#[test]
+fn a_doorbell_waits_for_its_own_instruction_and_for_none_that_was_executed_until_it_arrived() {
+    let folder = folder();
+    let trace = with_late_stores(&folder.path().join("a"), true);
+    let extremes = |pace| {
+        let player = played(&config(&[]), &Plan::of(trace.clone()).paced(pace));
+        let latency = player.latency().expect("they pair");
+        assert_eq!((latency.count(), player.played().devices.frames_in), (58, 60));
+        latency.extremes().unwrap()
+    };
+    // A request that waits for the answer before it is not held up by answers that the trace has no more.
+    for pace in [rate("10kpps"), Pace::Closed { window: 1 }] {
+        let (least, most) = extremes(pace);
+        assert!(least > Ps::from_ns(500) && most < Ps::from_us(5), "{least} to {most}");
+    }
+    // Of an older trace it is known only when it arrived.
+    let older = with_late_stores(&folder.path().join("b"), false);
+    let player = played(&config(&[]), &Plan::of(older).paced(rate("10kpps")));
+    let (least, _) = player.latency().expect("they pair").extremes().unwrap();
+    assert!(least > Ps::from_us(150), "{least}");
+}
+
 #[test]
 fn rings_of_several_queues_are_refused_and_their_batches_are_their_own() {
     let folder = folder();

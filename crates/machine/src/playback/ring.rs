@@ -313,8 +313,12 @@ mod tests {
 
     #[test]
     fn tails_are_known_where_the_family_has_them() {
-        let store =
-            |offset: u64| Happening::Register { addr: PhysAddr(0xfeb0_0000 + offset), size: 4, value: 77 };
+        let store = |offset: u64| Happening::Register {
+            addr: PhysAddr(0xfeb0_0000 + offset),
+            size: 4,
+            value: 77,
+            stored: None,
+        };
         let of = |offset| tail(&store(offset)).map(|tail| (tail.way, tail.queue, tail.value));
         for (offset, queue) in [(0x2818, 0), (0x2918, 1), (0x2b18, 3), (0xc018, 0), (0xc3d8, 15)] {
             assert_eq!(of(offset), Some((Way::Receive, queue, 77)), "{offset:#x}");

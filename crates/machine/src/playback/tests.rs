@@ -1,5 +1,6 @@
 //! Small traces made by hand: a program that polls a ring of eight descriptors, and one that sleeps until an interrupt comes.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use doorbell_loadgen::Arrivals;
@@ -7,7 +8,9 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
 use doorbell_trace::champsim::{Record, Variant, Writer};
-use doorbell_trace::system::{Description, DeviceEvent, Dma, Happening, Step, TraceFile, TraceWriter};
+use doorbell_trace::system::{
+    Description, DeviceEvent, Dma, Happening, Step, Stored, TraceFile, TraceWriter,
+};
 
 use super::*;
 use crate::overlay::Overlay;
@@ -35,6 +38,10 @@ pub(super) struct Maker {
     pub done: u64,
     /// Where its frames are sent from, each in 2 KiB.
     pub sends_from: u64,
+    /// Stores to registers that have not arrived; how many are under way; whether it is told which instructions made them.
+    stores: VecDeque<Happening>,
+    pub stores_lag: usize,
+    pub tells_stores: bool,
 }
 
 impl Maker {
@@ -47,7 +54,9 @@ impl Maker {
             physical: true,
             ..Description::default()
         };
-        Maker { writer: TraceWriter::create(path, &description).unwrap(), done: 0, sends_from: BUFFERS }
+        let writer = TraceWriter::create(path, &description).unwrap();
+        let (stores, stores_lag) = (VecDeque::new(), 0);
+        Maker { writer, done: 0, sends_from: BUFFERS, stores, stores_lag, tells_stores: false }
     }
 
     fn step(&mut self, step: Step, ops: &[Op]) {
@@ -71,18 +80,17 @@ impl Maker {
         self.event(self.done, 0, Happening::Dma(dma));
     }
 
-    /// A store of a tail, as the hart makes it and as the device has it.
+    /// A store of a tail, as the hart makes it and as the device has it: at once, or behind so many later ones.
     pub fn ring(&mut self, register: u64, value: u64) {
-        let store = Op {
-            class: OpClass::Device,
-            phys: PhysAddr(REGISTERS + register),
-            size: 4,
-            flags: Op::WRITES,
-            ..int(0x900)
-        };
-        self.block(&[store]);
         let addr = PhysAddr(REGISTERS + register);
-        self.event(self.done, 100, Happening::Register { addr, size: 4, value });
+        let store = Op { class: OpClass::Device, phys: addr, size: 4, flags: Op::WRITES, ..int(0x900) };
+        self.block(&[store]);
+        let stored = self.tells_stores.then_some(Stored { hart: 0, after: self.done });
+        self.stores.push_back(Happening::Register { addr, size: 4, value, stored });
+        if self.stores.len() > self.stores_lag {
+            let first = self.stores.pop_front().expect("it has some");
+            self.event(self.done, 100, first);
+        }
     }
 
     /// Frame `number` is written, to be seen by the instruction `later` behind now.
@@ -361,7 +369,7 @@ fn an_event_behind_the_last_instruction_is_a_contradiction() {
         maker.receive(0, 0);
         maker.poll(0);
         let addr = PhysAddr(REGISTERS + TDT);
-        maker.event(1000, 0, Happening::Register { addr, size: 4, value: 1 });
+        maker.event(1000, 0, Happening::Register { addr, size: 4, value: 1, stored: None });
         maker.writer.finish().unwrap();
         let trace = TraceInput::own(TraceFile::open(&path).unwrap());
         let message = refused(&config(&[]), &Plan::of(trace).paced(pace));

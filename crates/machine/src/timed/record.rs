@@ -5,16 +5,17 @@
 //! that last stored to a device. Of a write it is also told from which of its instructions on that hart could see it: those of blocks that
 //! begin when it is in memory. That is known later, so events wait, in order, until it is.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_riscv::{Hart, KnownBlocks, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
-use doorbell_sim::{Op, OpClass, OpSource, Ps, Ram, TranslationFence};
-use doorbell_trace::system::{Again, DeviceEvent, Dma, Happening, Step, instructions};
+use doorbell_sim::{Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
+use doorbell_trace::system::{Again, DeviceEvent, Dma, Happening, Step, Stored, instructions};
 
 use super::Timing;
+use crate::events::Event;
 use crate::machine::Machine;
 
 /// Who takes what is recorded.
@@ -120,6 +121,8 @@ pub(crate) struct Recording {
     waiting: VecDeque<(DeviceEvent, Option<Ps>)>,
     /// Frames of each device so far, received and sent.
     frames: Vec<[u64; 2]>,
+    /// Stores to devices that have not arrived, by register: whose they are, unless the recording did not see them leave.
+    stores: BTreeMap<u64, VecDeque<Option<Stored>>>,
 }
 
 /// A block, or an access to a device, with the time it took.
@@ -136,7 +139,24 @@ impl Recording {
     pub fn new(to: Box<dyn Recorder>, harts: usize) -> Recording {
         let harts = (0..harts).map(|_| Recorded::default()).collect();
         let (waiting, frames) = (VecDeque::new(), vec![[0; 2]; 256]);
-        Recording { to, harts, teller: 0, waiting, frames }
+        Recording { to, harts, teller: 0, waiting, frames, stores: BTreeMap::new() }
+    }
+
+    /// A store had left before the recording began.
+    fn had_left(&mut self, addr: PhysAddr) {
+        self.stores.entry(addr.0).or_default().push_back(None);
+    }
+
+    /// A store to a device leaves its hart, whose last instruction it is.
+    fn leaves(&mut self, addr: PhysAddr, hart: u32) {
+        let after = self.harts[hart as usize].done;
+        let stored = (after > 0).then_some(Stored { hart: hart as u16, after });
+        self.stores.entry(addr.0).or_default().push_back(stored);
+    }
+
+    /// The first that left arrives.
+    fn arrives(&mut self, addr: PhysAddr) -> Option<Stored> {
+        self.stores.get_mut(&addr.0)?.pop_front()?
     }
 
     /// Whether it is of this hart, and not of a program beside the machine's.
@@ -268,6 +288,10 @@ impl Machine {
     /// the one before, if any, gets the rest of what it waits for, and is dropped.
     pub fn record(&mut self, recorder: Option<Box<dyn Recorder>>) {
         let harts = self.harts.len();
+        let had_left = self.queue.events().filter_map(|event| match event {
+            Event::DeviceWrite { addr, .. } => Some(*addr),
+            _ => None,
+        });
         let place = match &mut self.timing {
             Some(timing) => &mut timing.recording,
             None => &mut self.recording,
@@ -276,6 +300,21 @@ impl Machine {
             before.settle(Ps::MAX);
         }
         *place = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
+        if let Some(recording) = place {
+            had_left.for_each(|addr| recording.had_left(addr));
+        }
+    }
+
+    /// A hart's store to a device leaves it, for a recording.
+    pub(crate) fn record_store(&mut self, addr: PhysAddr, hart: u32) {
+        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+            recording.leaves(addr, hart);
+        }
+    }
+
+    /// The first store to this register that left arrives: whose it is.
+    pub(crate) fn recorded_store(&mut self, addr: PhysAddr) -> Option<Stored> {
+        under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.arrives(addr)
     }
 
     /// An event at a function, for a recording.

@@ -133,7 +133,7 @@ impl Follower {
                     self.register(offset, value);
                 }
                 if let Some(place) = place {
-                    tell(Happening::Register { addr: PhysAddr(place), size, value });
+                    tell(Happening::Register { addr: PhysAddr(place), size, value, stored: None });
                 }
             }
             Device::RxFrame => {

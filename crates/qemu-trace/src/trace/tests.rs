@@ -56,7 +56,7 @@ fn a_recording_is_a_trace_with_all_that_happened_where_it_did() {
     );
     let mut events = file.devices().unwrap();
     let at = |after, what| DeviceEvent { device: 0, hart: 0, after, since: Ps::ZERO, what };
-    let store = Happening::Register { addr: PhysAddr(0x10_3818), size: 4, value: 7 };
+    let store = Happening::Register { addr: PhysAddr(0x10_3818), size: 4, value: 7, stored: None };
     assert_eq!(events.next().unwrap(), Some(at(1, store)));
     assert_eq!(events.next().unwrap(), Some(at(2, Happening::Interrupt { raised: true })));
     assert_eq!(events.next().unwrap(), None);

@@ -3,7 +3,7 @@
 //! | Bytes | Head of the file |
 //! |---|---|
 //! | 0..8 | `DBtrace\n` |
-//! | 8..12 | version, little-endian as all numbers; this is version 1 |
+//! | 8..12 | version, little-endian as all numbers; this is version 2 |
 //! | 12..16 | zero |
 //!
 //! | Bytes | Head of a chunk; its packed bytes follow |
@@ -28,8 +28,10 @@ use super::TraceError;
 
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"DBtrace\n";
-/// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+/// The version that is written.
+pub const VERSION: u32 = 2;
+/// The oldest that is read. It has no stores whose instructions are told.
+pub const OLDEST: u32 = 1;
 /// The last bytes of a file.
 pub const END_MAGIC: &[u8; 8] = b"DBindex\n";
 /// Bytes of the file's head, and behind the index.

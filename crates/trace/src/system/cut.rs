@@ -10,7 +10,7 @@ use std::path::Path;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Op, Ps};
 
-use super::device::{DeviceEvent, Happening};
+use super::device::{DeviceEvent, Happening, Stored};
 use super::hart::Step;
 use super::reader::{Counts, TraceFile};
 use super::writer::TraceWriter;
@@ -138,14 +138,17 @@ fn events(file: &TraceFile, parts: &[Option<Part>], writer: &mut TraceWriter) ->
         match part {
             Some(part) if part.has(event.after) => {
                 event.after -= part.from;
-                if let Happening::Dma(dma) = &mut event.what
-                    && dma.write
-                {
-                    dma.visible = dma.visible.saturating_sub(part.from);
+                match &mut event.what {
+                    Happening::Dma(dma) if dma.write => {
+                        dma.visible = dma.visible.saturating_sub(part.from);
+                    }
+                    Happening::Register { stored, .. } => {
+                        *stored = stored.and_then(|stored| inside(stored, parts))
+                    }
+                    _ => {}
                 }
                 numbers.inside(&mut event);
-                let before = &parts[..usize::from(event.hart)];
-                event.hart = before.iter().flatten().count() as u16;
+                event.hart = number(event.hart, parts);
                 writer.event(&event)?;
             }
             Some(_) => numbers.outside(&event),
@@ -156,6 +159,18 @@ fn events(file: &TraceFile, parts: &[Option<Part>], writer: &mut TraceWriter) ->
         }
     }
     Ok(of_others)
+}
+
+/// A hart's number among those that are kept.
+fn number(hart: u16, parts: &[Option<Part>]) -> u16 {
+    parts[..usize::from(hart)].iter().flatten().count() as u16
+}
+
+/// Which instruction of the window stored, if it is in there.
+fn inside(stored: Stored, parts: &[Option<Part>]) -> Option<Stored> {
+    let part = (*parts.get(usize::from(stored.hart))?)?;
+    let is_inside = stored.after.checked_sub(1).is_some_and(|number| part.has(number));
+    is_inside.then(|| Stored { hart: number(stored.hart, parts), after: stored.after - part.from })
 }
 
 /// Which frames of a device and direction the window begins with: their numbers count from its beginning.

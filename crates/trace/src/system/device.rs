@@ -35,6 +35,15 @@ pub struct Dma {
     pub visible: u64,
 }
 
+/// Which instruction stored to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Whose it is.
+    pub hart: u16,
+    /// How many instructions this hart had executed with it.
+    pub after: u64,
+}
+
 /// What a device did, or what was done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
@@ -48,6 +57,8 @@ pub enum Happening {
         size: u8,
         /// What was stored.
         value: u64,
+        /// Which instruction stored it, if that was recorded and is in the trace: it arrives later.
+        stored: Option<Stored>,
     },
     /// Its interrupt line changed, or it sent a message.
     Interrupt {
@@ -88,6 +99,8 @@ const FRAME_IN: u64 = 3;
 const FRAME_OUT: u64 = 4;
 /// DMA: twice the number of its kind more, and one for a write.
 const DMA: u64 = 5;
+/// A store to a register whose instruction is told.
+const STORED: u64 = DMA + 2 * DmaKind::ALL.len() as u64;
 
 /// What both sides know of the stream so far.
 #[derive(Default)]
@@ -120,7 +133,8 @@ impl DeviceEncoder {
     pub fn event(&mut self, event: &DeviceEvent) {
         let [kinds, anchors, times, addresses, sizes, values] = &mut self.columns;
         let kind = match event.what {
-            Happening::Register { .. } => REGISTER,
+            Happening::Register { stored: None, .. } => REGISTER,
+            Happening::Register { .. } => STORED,
             Happening::Interrupt { raised } => LOWERED + u64::from(raised),
             Happening::FrameIn { .. } => FRAME_IN,
             Happening::FrameOut { .. } => FRAME_OUT,
@@ -135,11 +149,15 @@ impl DeviceEncoder {
         match event.what {
             Happening::Interrupt { .. } => {}
             Happening::FrameIn { bytes } | Happening::FrameOut { bytes } => put(sizes, bytes.into()),
-            Happening::Register { addr, size, value } => {
+            Happening::Register { addr, size, value, stored } => {
                 put_difference(addresses, addr.0, self.known.next[12]);
                 self.known.next[12] = addr.0;
                 put(sizes, size.into());
                 put(values, value);
+                if let Some(Stored { hart, after }) = stored {
+                    put(values, hart.into());
+                    put_difference(anchors, after, event.after);
+                }
             }
             Happening::Dma(dma) => {
                 let number = dma_number(&dma) as usize;
@@ -189,11 +207,13 @@ impl DeviceDecoder {
             LOWERED | RAISED => Happening::Interrupt { raised: kind == RAISED },
             FRAME_IN => Happening::FrameIn { bytes: self.size()? },
             FRAME_OUT => Happening::FrameOut { bytes: self.size()? },
-            REGISTER => {
+            REGISTER | STORED => {
                 let addr = self.columns[ADDRESSES].take_difference(self.known.next[12])?;
                 self.known.next[12] = addr;
                 let size = self.size()?.try_into().map_err(|_| Malformed)?;
-                Happening::Register { addr: PhysAddr(addr), size, value: self.columns[VALUES].take()? }
+                let value = self.columns[VALUES].take()?;
+                let stored = if kind == STORED { Some(self.stored(after)?) } else { None };
+                Happening::Register { addr: PhysAddr(addr), size, value, stored }
             }
             dma => Happening::Dma(self.dma(dma - DMA, after)?),
         };
@@ -202,6 +222,11 @@ impl DeviceDecoder {
 
     fn size(&mut self) -> Result<u32, Malformed> {
         self.columns[SIZES].take()?.try_into().map_err(|_| Malformed)
+    }
+
+    fn stored(&mut self, after: u64) -> Result<Stored, Malformed> {
+        let hart = self.columns[VALUES].take()?.try_into().map_err(|_| Malformed)?;
+        Ok(Stored { hart, after: self.columns[ANCHORS].take_difference(after)? })
     }
 
     fn dma(&mut self, number: u64, after: u64) -> Result<Dma, Malformed> {

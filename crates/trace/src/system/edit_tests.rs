@@ -26,11 +26,19 @@ fn sound(counts: &Counts, events: Vec<DeviceEvent>) -> Vec<DeviceEvent> {
     let sound = events.into_iter().map(|mut event| {
         event.hart %= 2;
         event.after %= counts.instructions[usize::from(event.hart)] + 1;
-        if let Happening::Dma(dma) = &mut event.what {
-            dma.kind = DmaKind::RxData;
-            dma.frame = frames[usize::from(event.device)];
-            dma.visible = if dma.write { event.after + dma.visible % 50 } else { 0 };
-            frames[usize::from(event.device)] += 1;
+        match &mut event.what {
+            Happening::Dma(dma) => {
+                dma.kind = DmaKind::RxData;
+                dma.frame = frames[usize::from(event.device)];
+                dma.visible = if dma.write { event.after + dma.visible % 50 } else { 0 };
+                frames[usize::from(event.device)] += 1;
+            }
+            // By an instruction that there is.
+            Happening::Register { stored, .. } => {
+                let (hart, has) = (event.hart, counts.instructions[usize::from(event.hart)]);
+                *stored = stored.filter(|_| has > 0).map(|by| Stored { hart, after: 1 + by.after % has });
+            }
+            _ => {}
         }
         event
     });
@@ -74,16 +82,24 @@ proptest! {
         both.extend(events_of(&second).into_iter().map(|mut event| {
             let from = second_cut.harts[usize::from(event.hart)].1;
             event.after += from;
-            if let Happening::Dma(dma) = &mut event.what {
-                dma.visible += if dma.write { from } else { 0 };
+            match &mut event.what {
+                Happening::Dma(dma) => dma.visible += if dma.write { from } else { 0 },
+                Happening::Register { stored: Some(stored), .. } => stored.after += from,
+                _ => {}
             }
             event
         }));
         // Frames: by device, each part numbers its own from 0. Two harts tell of one device, so that its frames may be divided.
         let key = |event: &DeviceEvent| {
             let mut event = *event;
-            if let Happening::Dma(dma) = &mut event.what {
-                dma.frame = 0;
+            let at = second_cut.harts[usize::from(event.hart)].1;
+            match &mut event.what {
+                Happening::Dma(dma) => dma.frame = 0,
+                // Nothing says which instruction it was if that is in the first part, and the store arrives in the second.
+                Happening::Register { stored, .. } => {
+                    *stored = stored.filter(|stored| (stored.after <= at) == (event.after < at));
+                }
+                _ => {}
             }
             format!("{event:?}")
         };
@@ -138,8 +154,10 @@ proptest! {
             let own: Vec<_> = events_of(&both).into_iter().filter(of).map(|mut event| {
                 event.hart -= placed.harts.0;
                 event.device = placed.devices.iter().find(|(_, now)| *now == event.device).unwrap().0;
-                if let Happening::Dma(dma) = &mut event.what {
-                    dma.addr.0 -= placed.moved;
+                match &mut event.what {
+                    Happening::Dma(dma) => dma.addr.0 -= placed.moved,
+                    Happening::Register { stored: Some(stored), .. } => stored.hart -= placed.harts.0,
+                    _ => {}
                 }
                 event
             }).collect();

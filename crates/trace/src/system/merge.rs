@@ -10,7 +10,7 @@ use std::path::Path;
 use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES, Walk};
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use super::device::{DeviceEvent, Happening};
+use super::device::{DeviceEvent, Happening, Stored};
 use super::reader::{Counts, DeviceReader, TraceFile};
 use super::writer::TraceWriter;
 use super::{Description, TraceError};
@@ -228,8 +228,13 @@ impl Events<'_> {
         event.hart += self.placed.harts.0;
         let number = devices.iter().find(|(before, _)| *before == event.device);
         event.device = number.expect("the survey saw all devices").1;
-        if let Happening::Dma(dma) = &mut event.what {
-            dma.addr = PhysAddr(dma.addr.0.wrapping_add(self.placed.moved));
+        match &mut event.what {
+            Happening::Dma(dma) => dma.addr = PhysAddr(dma.addr.0.wrapping_add(self.placed.moved)),
+            Happening::Register { stored, .. } => {
+                let own = stored.filter(|stored| stored.hart < self.file.description().harts);
+                *stored = own.map(|own| Stored { hart: own.hart + self.placed.harts.0, ..own });
+            }
+            _ => {}
         }
         event
     }

@@ -25,9 +25,9 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 pub use ahead::HartReader;
-pub use chunk::{Kind, VERSION};
+pub use chunk::{Kind, OLDEST, VERSION};
 pub use cut::{Cut, Window, cut};
-pub use device::{DeviceEvent, Dma, Happening};
+pub use device::{DeviceEvent, Dma, Happening, Stored};
 pub use encoder::Again;
 pub use hart::{Step, instructions};
 pub use merge::{Extent, Placed, merge};
@@ -86,7 +86,7 @@ pub enum TraceError {
     },
     /// It has another version.
     #[error(
-        "the trace has version {found} of the format, and this program reads version {VERSION}; record it again, or take the Doorbell that wrote it"
+        "the trace has version {found} of the format, and this program reads {OLDEST} to {VERSION}; record it again, or take the Doorbell that wrote it"
     )]
     Version {
         /// The file's version.

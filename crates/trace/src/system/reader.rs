@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::ahead::HartReader;
 use super::bytes::Malformed;
-use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, VERSION};
+use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, OLDEST, VERSION};
 use super::device::{self, DeviceDecoder, DeviceEvent, Happening};
 use super::hart::instructions;
 use super::{Description, TraceError};
@@ -215,9 +215,14 @@ impl TraceFile {
         let mut events = self.devices()?;
         while let Some(event) = events.next()? {
             counts.note(&event);
-            let (hart, after) = (event.hart, event.after);
-            if counts.instructions.get(usize::from(hart)).is_none_or(|has| *has < after) {
-                return Err(TraceError::Contradiction { hart, after });
+            let stored = match event.what {
+                Happening::Register { stored, .. } => stored.map(|stored| (stored.hart, stored.after)),
+                _ => None,
+            };
+            for (hart, after) in [(event.hart, event.after)].into_iter().chain(stored) {
+                if counts.instructions.get(usize::from(hart)).is_none_or(|has| *has < after) {
+                    return Err(TraceError::Contradiction { hart, after });
+                }
             }
         }
         if counts != self.index.counts {
@@ -244,7 +249,7 @@ fn recognise(head: &[u8]) -> Result<(), TraceError> {
     let foreign = |what| Err(TraceError::Foreign { what });
     if head.len() >= MAGIC.len() + 4 && &head[..8] == MAGIC {
         return match u32::from_le_bytes(head[8..12].try_into().expect("four bytes")) {
-            VERSION => Ok(()),
+            OLDEST..=VERSION => Ok(()),
             found => Err(TraceError::Version { found }),
         };
     }

@@ -75,10 +75,9 @@ pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
         any::<bool>().prop_map(|raised| Happening::Interrupt { raised }),
         any::<u32>().prop_map(|bytes| Happening::FrameIn { bytes }),
         any::<u32>().prop_map(|bytes| Happening::FrameOut { bytes }),
-        any::<(u64, u8, u64)>().prop_map(|(addr, size, value)| Happening::Register {
-            addr: PhysAddr(addr),
-            size,
-            value
+        (any::<(u64, u8, u64)>(), any::<Option<(u16, u64)>>()).prop_map(|((addr, size, value), stored)| {
+            let stored = stored.map(|(hart, after)| Stored { hart, after });
+            Happening::Register { addr: PhysAddr(addr), size, value, stored }
         }),
     ];
     (any::<(u8, u16, u64, u64)>(), what).prop_map(|((device, hart, after, since), what)| DeviceEvent {
@@ -92,8 +91,13 @@ pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
 
 /// The event, after an instruction that there is.
 fn within(event: DeviceEvent, has: &[u64]) -> DeviceEvent {
-    let hart = event.hart % 2;
-    DeviceEvent { hart, after: event.after % (has[usize::from(hart)] + 1), ..event }
+    let inside = |hart: u16, after: u64| (hart % 2, after % (has[usize::from(hart % 2)] + 1));
+    let (hart, after) = inside(event.hart, event.after);
+    let mut event = DeviceEvent { hart, after, ..event };
+    if let Happening::Register { stored: Some(stored), .. } = &mut event.what {
+        (stored.hart, stored.after) = inside(stored.hart, stored.after);
+    }
+    event
 }
 
 pub(super) fn description() -> Description {
@@ -230,7 +234,7 @@ fn a_file_that_is_none_is_told_for_what_it_is() {
     assert!(refusal(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).contains("packets"));
     assert!(refusal(b"hello, world of traces").contains("does not begin with"));
     assert!(refusal(b"DBtr").contains("cut off"));
-    assert!(refusal(b"DBtrace\n\x02\0\0\0\0\0\0\0").contains("version 2"));
+    assert!(refusal(b"DBtrace\n\x03\0\0\0\0\0\0\0").contains("version 3"));
 }
 
 #[test]
