@@ -37,6 +37,8 @@ pub trait System {
     fn seen(&self) -> Seen;
     /// The longest that a frame takes over one of its links.
     fn longest_link(&self) -> Ps;
+    /// Whether links have no faults from now on.
+    fn spare_links(&mut self, spared: bool);
 }
 
 impl System for Machine {
@@ -94,6 +96,12 @@ impl System for Machine {
 
     fn longest_link(&self) -> Ps {
         longest(self.ports().iter().flat_map(|port| [&port.link_in, &port.link_out]))
+    }
+
+    fn spare_links(&mut self, spared: bool) {
+        for port in self.ports_mut() {
+            [&mut port.link_in, &mut port.link_out].into_iter().for_each(|link| link.spare(spared));
+        }
     }
 }
 
@@ -158,6 +166,10 @@ impl System for Network {
 
     fn longest_link(&self) -> Ps {
         longest(self.wires().iter().map(|wire| self.link(wire)))
+    }
+
+    fn spare_links(&mut self, spared: bool) {
+        Network::spare_links(self, spared);
     }
 }
 

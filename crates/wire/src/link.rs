@@ -188,6 +188,8 @@ pub struct Link {
     config: LinkConfig,
     free: Exact,
     faults: Faults,
+    /// No faults happen now.
+    spared: bool,
     stats: LinkStats,
     /// What went over it, if somebody wants to know. An observer.
     heard: Option<Heard>,
@@ -212,7 +214,8 @@ impl Link {
     pub fn new(config: LinkConfig, rng: Rng) -> Result<Link, LinkConfigError> {
         config.validate()?;
         let faults = Faults::new(config.frame_loss, config.bit_error_rate, rng);
-        Ok(Link { config, free: Exact::default(), faults, stats: LinkStats::default(), heard: None })
+        let (free, stats) = (Exact::default(), LinkStats::default());
+        Ok(Link { config, free, faults, spared: false, stats, heard: None })
     }
 
     /// The configuration that the link was made with.
@@ -222,7 +225,12 @@ impl Link {
 
     /// Whether frames may be lost or damaged on it.
     pub fn may_fail(&self) -> bool {
-        self.faults.are_possible()
+        self.faults.are_possible() && !self.spared
+    }
+
+    /// Whether it has no faults from now on: while what is measured later is prepared. A snapshot does not keep it.
+    pub fn spare(&mut self, spared: bool) {
+        self.spared = spared;
     }
 
     /// What the link has carried so far.
@@ -272,7 +280,7 @@ impl Link {
     /// bits. A frame whose FCS is bad already stays so.
     pub fn transmit(&mut self, now: Ps, frame: &mut Frame) -> Sent {
         let mut sent = self.send(now, frame.bytes.len());
-        if self.faults.are_possible() {
+        if self.may_fail() {
             let bits = self.config.charged_bytes(frame.bytes.len()) * 8;
             sent.lost = self.faults.lose();
             let corrupted = !sent.lost && self.faults.corrupt(frame, bits);

@@ -149,6 +149,19 @@ fn faults_happen_as_often_as_configured_and_are_counted() {
 }
 
 #[test]
+fn a_link_that_is_spared_has_no_faults_until_it_is_not() {
+    let mut link =
+        Link::new(LinkConfig { frame_loss: 1.0, ..LinkConfig::default() }, Rng::stream(3, "link")).unwrap();
+    let before = link.save().rng;
+    let lost = [true, false].map(|spared| {
+        link.spare(spared);
+        link.transmit(Ps::ZERO, &mut Frame::new(vec![0; 60])).lost
+    });
+    assert_eq!((lost, link.stats().lost), ([false, true], 1));
+    assert_ne!(link.save().rng, before, "only what may fail draws");
+}
+
+#[test]
 fn a_link_without_faults_draws_nothing() {
     let mut link = link("10Gbps");
     let before = link.save().rng;

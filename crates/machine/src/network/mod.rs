@@ -200,10 +200,21 @@ impl Network {
     /// If there are not as many as directions.
     pub fn set_fault_streams(&mut self, streams: Vec<Rng>) {
         assert_eq!(streams.len(), self.wires().len(), "a stream a direction");
-        let senders: Vec<(usize, u8)> = self.wires().iter().map(|wire| wire.from).collect();
-        for ((member, port), stream) in senders.into_iter().zip(streams) {
+        for ((member, port), stream) in self.senders().into_iter().zip(streams) {
             self.members[member].link_mut(port).set_fault_stream(stream);
         }
+    }
+
+    /// Whether links have no faults from now on.
+    pub fn spare_links(&mut self, spared: bool) {
+        for (member, port) in self.senders() {
+            self.members[member].link_mut(port).spare(spared);
+        }
+    }
+
+    /// The member and port that send into each direction.
+    fn senders(&self) -> Vec<(usize, u8)> {
+        self.wires().iter().map(|wire| wire.from).collect()
     }
 
     /// The directions whose sender is a switch or a load generator, by their names.
