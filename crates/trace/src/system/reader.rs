@@ -259,11 +259,13 @@ fn recognise(head: &[u8]) -> Result<(), TraceError> {
         [0xd4, 0xc3, 0xb2, 0xa1, ..] | [0x4d, 0x3c, 0xb2, 0xa1, ..] | [0x0a, 0x0d, 0x0d, 0x0a, ..] => {
             foreign("it is a capture of packets; --trace of a stream's [loadgen] replays those")
         }
-        [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', b'X', ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            foreign("it is a compressed file, perhaps a trace of ChampSim's")
-        }
+        [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', b'X', ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => foreign(
+            "it is a compressed file; `trace run` plays one of ChampSim's as it is, `trace convert` makes one of ours of it",
+        ),
         _ if MAGIC.starts_with(head) => Err(TraceError::CutOff),
-        _ => foreign("it does not begin with \"DBtrace\""),
+        _ => foreign(
+            "it does not begin with \"DBtrace\"; `trace run` plays one of ChampSim's as it is, `trace convert` makes one of ours of it",
+        ),
     }
 }
 
