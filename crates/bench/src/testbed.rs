@@ -127,14 +127,14 @@ impl<P: Plan> Testbed<P> {
             }
             Source::Cache => {
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, control.say) {
+                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, control.say)? {
                     return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
                 }
                 drop(held);
                 // Others who want the same guests wait until they have booted, and then find them.
                 let _turn = BootTurn::wait(&cached, control)?;
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, &mut |_| {}) {
+                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, &mut |_| {})? {
                     return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
                 }
                 drop(held);
@@ -218,23 +218,25 @@ fn taken<P: Plan>(plan: &P, path: &Path) -> Result<(P::Checkpoint, P::System), R
     Ok((checkpoint, system))
 }
 
-/// The same of a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made.
+/// The same of a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made. What is wrong with the
+/// system that is to begin from it would be wrong after a boot, too.
 fn taken_cached<P: Plan>(
     plan: &P,
     path: &Path,
     say: &mut dyn FnMut(&str),
-) -> Option<(P::Checkpoint, P::System)> {
+) -> Result<Option<(P::Checkpoint, P::System)>, RunError> {
     match taken(plan, path) {
-        Ok(taken) => Some(taken),
+        Ok(taken) => Ok(Some(taken)),
         Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
             if error.kind() == std::io::ErrorKind::NotFound =>
         {
-            None
+            Ok(None)
         }
-        Err(error) => {
+        Err(RunError::Checkpoint(error)) => {
             say(&format!("not using the cached checkpoint: {error}"));
-            None
+            Ok(None)
         }
+        Err(error) => Err(error),
     }
 }
 
