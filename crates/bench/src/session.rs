@@ -1,7 +1,7 @@
 //! One machine as a testbed: from a configuration and a workload to a machine whose application is ready.
 
 use doorbell_image::Image;
-use doorbell_loadgen::{Kind, Returned};
+use doorbell_loadgen::{Kind, LoadGen, Returned};
 use doorbell_machine::{CheckpointFile, ConfigError, DiskFile, Limits, Machine, Outcome};
 use doorbell_results::PlayedTrace;
 use doorbell_sim::Ps;
@@ -13,7 +13,7 @@ use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
 use crate::counting::Counting;
-use crate::disks::{disks_identity, machine_for_boot, machine_with, open_disks};
+use crate::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
 use crate::m5::M5_CHECKPOINT;
@@ -81,6 +81,9 @@ impl MachinePlan {
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
+        // A capture that cannot be sent would otherwise be found only when the guest has booted.
+        LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link)
+            .map_err(|error| ConfigError::new("loadgen", error))?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
             let problem = "a search and a script have no drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
@@ -91,6 +94,7 @@ impl MachinePlan {
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), &config.run.disks)?;
+        config.machine().check_dca_devices(&[dca_devices(&config.machine(), disks.len())])?;
         let beside = Programs::open(config.options::<BesideConfig>(), control.say)?;
         Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
     }

@@ -4,6 +4,8 @@ use super::figures::{Filling, over};
 use super::span::View;
 use crate::dpdk::DpdkConfig;
 
+/// Rounds of such a share of a burst, or more, cost what full ones do.
+const NEARLY_FULL: f64 = 0.9;
 /// A line is laid through so many rounds at least,
 const LEAST_ROUNDS: f64 = 100.0;
 /// and if their packets differ so much: squares of the distances from their mean, summed. A line's slope is then sure to a fourth of what
@@ -160,12 +162,14 @@ fn in_full_bursts(
     let (mean_packets, mean) = (over(packets, rounds)?, over(all, rounds)?);
     let variance = over(squared, rounds)? - mean_packets * mean_packets;
     let covariance = over(products, rounds)? - mean_packets * mean;
-    let is_bound = rounds < LEAST_ROUNDS || rounds * variance < LEAST_SPREAD;
+    let has_line = rounds >= LEAST_ROUNDS && rounds * variance >= LEAST_SPREAD;
     // Where all rounds are alike, what does not depend on packets is at least what a poll costs that finds none.
-    let fixed = match is_bound {
-        false => mean - covariance / variance * mean_packets,
-        true => empty?,
+    let fixed = match has_line {
+        true => mean - covariance / variance * mean_packets,
+        false => empty?,
     };
+    // In bursts that are full there is nothing to tell apart.
+    let is_bound = !has_line && mean_packets < NEARLY_FULL * burst;
     let fixed = fixed.clamp(0.0, mean);
     Some(((mean - fixed) / mean_packets + fixed / burst.max(mean_packets), is_bound))
 }
@@ -193,6 +197,8 @@ mod tests {
         assert_eq!((each.round(), is_bound), (310.0, false));
         assert!(in_full_bursts(rare(1_000), Some(160.0), 32.0).unwrap().1);
         // Rounds that are all alike say nothing of what a packet adds: then an empty poll does.
+        let full = sums((0..200).map(|_| 32));
+        assert_eq!(in_full_bursts(full, Some(160.0), 32.0), Some((310.0, false)));
         let alike = sums((0..200).map(|_| 1));
         assert_eq!(in_full_bursts(alike, Some(160.0), 32.0), Some((620.0 - 160.0 + 160.0 / 32.0, true)));
         assert_eq!(in_full_bursts(alike, None, 32.0), None);
