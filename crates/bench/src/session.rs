@@ -73,6 +73,15 @@ pub struct MachinePlan {
 /// A workload whose application is ready to be measured, any number of times.
 pub type Session = Testbed<MachinePlan>;
 
+/// Refuses captures that cannot be sent, which would be found only when the guest has booted.
+pub(crate) fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
+    if config.loadgen.traffic.streams.iter().all(|stream| stream.capture.is_none()) {
+        return Ok(());
+    }
+    let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link);
+    generator.map(drop).map_err(|error| ConfigError::new("loadgen", error))
+}
+
 impl MachinePlan {
     pub(crate) fn new(
         config: &RunConfig,
@@ -81,9 +90,7 @@ impl MachinePlan {
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
-        // A capture that cannot be sent would otherwise be found only when the guest has booted.
-        LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link)
-            .map_err(|error| ConfigError::new("loadgen", error))?;
+        check_captures(config)?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
             let problem = "a search and a script have no drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());

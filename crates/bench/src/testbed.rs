@@ -211,8 +211,10 @@ impl<P: Plan> Testbed<P> {
     }
 }
 
+type Taken<P> = (<P as Plan>::Checkpoint, <P as Plan>::System);
+
 /// A checkpoint, and a system begun from it: if it does not fit, that is found here and not in the first measurement.
-fn taken<P: Plan>(plan: &P, path: &Path) -> Result<(P::Checkpoint, P::System), RunError> {
+fn taken<P: Plan>(plan: &P, path: &Path) -> Result<Taken<P>, RunError> {
     let checkpoint = P::Checkpoint::read(path)?;
     let system = plan.restored(&checkpoint)?;
     Ok((checkpoint, system))
@@ -224,7 +226,7 @@ fn taken_cached<P: Plan>(
     plan: &P,
     path: &Path,
     say: &mut dyn FnMut(&str),
-) -> Result<Option<(P::Checkpoint, P::System)>, RunError> {
+) -> Result<Option<Taken<P>>, RunError> {
     match taken(plan, path) {
         Ok(taken) => Ok(Some(taken)),
         Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
