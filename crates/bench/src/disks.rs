@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use doorbell_image::Image;
-use doorbell_machine::{DiskFile, Machine};
+use doorbell_machine::{DcaDevices, DiskFile, Machine, MachineConfig};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
@@ -22,8 +22,15 @@ pub(crate) fn disks_identity(disks: &[DiskFile]) -> String {
     disks.iter().map(|disk| format!(" {}", disk.identity())).collect()
 }
 
+/// What direct cache access finds in a machine with so many disks.
+pub(crate) fn dca_devices(config: &MachineConfig, disks: usize) -> DcaDevices {
+    DcaDevices { functions: config.platform.nics as usize, disks }
+}
+
 /// A new machine with these disks.
 pub fn machine_with(config: &RunConfig, disks: &[DiskFile]) -> Result<Machine, RunError> {
+    let all = dca_devices(&config.machine(), disks.len());
+    config.machine().check_dca_devices(&[all])?;
     let mut machine = Machine::new(config.machine(), config.run.seed)?;
     machine.measured_harts = config.measured_harts();
     with_disks(machine, disks)

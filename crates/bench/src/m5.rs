@@ -14,8 +14,8 @@
 //! Any other function is said and ignored.
 
 use doorbell_machine::Machine;
-use doorbell_sim::Bytes;
 use doorbell_sim::stats::Counter;
+use doorbell_sim::{Bytes, Ps};
 use serde_json::{Map, Value, json};
 
 use crate::error::RunError;
@@ -35,6 +35,8 @@ pub enum M5Next {
 pub struct M5Ops {
     folder: ResultFolder,
     base: Vec<(String, Counter)>,
+    /// When counters began to count.
+    reset: Ps,
     dumps: u32,
     checkpoints: u32,
     /// What files of the guest's wishes may still take; nothing any more, once one was too large.
@@ -52,7 +54,15 @@ const A2: usize = 12;
 impl M5Ops {
     /// Writes what is asked for into `folder`, up to `limit` bytes in all (`run.m5_limit`).
     pub fn new(folder: ResultFolder, limit: Bytes) -> M5Ops {
-        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0, bytes_left: Some(limit.0), file: None }
+        M5Ops {
+            folder,
+            base: Vec::new(),
+            reset: Ps::ZERO,
+            dumps: 0,
+            checkpoints: 0,
+            bytes_left: Some(limit.0),
+            file: None,
+        }
     }
 
     /// What the guest reads with its `read file` from now on.
@@ -73,11 +83,11 @@ impl M5Ops {
         match function {
             0x21 => return Ok(M5Next::Exit(0)),
             0x22 => return Ok(M5Next::Exit(u8::try_from(args[1]).unwrap_or(u8::MAX).max(1))),
-            0x40 => self.base = all_counters(machine),
+            0x40 => self.reset(machine),
             0x41 => self.dump(machine, say)?,
             0x42 => {
                 self.dump(machine, say)?;
-                self.base = all_counters(machine);
+                self.reset(machine);
             }
             M5_CHECKPOINT if self.bytes_left.is_none() => {}
             M5_CHECKPOINT => {
@@ -113,6 +123,11 @@ impl M5Ops {
         machine.hart_mut(hart).set_reg(A0, result);
     }
 
+    fn reset(&mut self, machine: &Machine) {
+        self.base = all_counters(machine);
+        self.reset = machine.now();
+    }
+
     fn dump(&mut self, machine: &Machine, say: &mut dyn FnMut(&str)) -> Result<(), RunError> {
         let base: Map<String, Value> =
             self.base.iter().map(|(name, counter)| (name.clone(), json!(counter.value))).collect();
@@ -125,7 +140,11 @@ impl M5Ops {
             })
             .collect();
         let name = format!("m5stats-{}.json", self.dumps);
-        let all = pretty(&json!({ "simulated_seconds": machine.now().as_secs_f64(), "counters": counters }));
+        let all = pretty(&json!({
+            "simulated_seconds": (machine.now() - self.reset).as_secs_f64(),
+            "simulated_seconds_since_boot": machine.now().as_secs_f64(),
+            "counters": counters,
+        }));
         if self.within_limit(&name, all.len(), say) {
             self.dumps += 1;
             self.folder.write(&name, &all)?;

@@ -25,7 +25,7 @@ use crate::ports;
 use crate::script::NO_TRAFFIC;
 use crate::session::Session;
 use crate::timing;
-use crate::window::Window;
+use crate::window::{Window, nic_totals};
 use doorbell_results::{Drops, PointSummary, WindowSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.
@@ -151,7 +151,7 @@ pub(crate) fn summarise(
     (host_seconds, executed): (f64, u64),
 ) -> Result<PointSummary, RunError> {
     let figures = figures(machine, measurement, counted.as_ref());
-    let drops = drops(machine, (measurement, &figures), &window)?;
+    let (drops, late) = drops(machine, (measurement, &figures), &window)?;
     let cycles = config.core_cycles(figures.seconds);
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
@@ -173,6 +173,8 @@ pub(crate) fn summarise(
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate_asked().to_string(),
         drops,
+        frames_late: late,
+        outstanding: config.loadgen.traffic.outstanding.filter(|_| !session.workload().silent),
         latency_stages_ns: merged_stages(machine).summary(),
         latency_stages_by_queue: (0..)
             .zip(&machine.stages)
@@ -219,13 +221,13 @@ pub(crate) fn figures(
     }
 }
 
-/// The window's losses by cause. More losses with a cause than frames that are missing would make each of them doubtful: then
+/// The window's losses by cause, and how many more came back too late. More losses with a cause than frames that are missing would make each of them doubtful: then
 /// there is no result.
 fn drops(
     machine: &Machine,
     (measurement, figures): (&Measurement, &WindowSummary),
     window: &Window,
-) -> Result<Drops, RunError> {
+) -> Result<(Drops, u64), RunError> {
     let (begin, end) = (&window.begin, &window.end);
     let mut drops = end.since(begin);
     // Way in and NICs are looked at when the window's frames are there. On the way back each frame says whether it is one of them.
@@ -240,10 +242,13 @@ fn drops(
     // What a NIC still holds was not dropped, nor what may still come back: the drain was too short for it. Some of what it
     // holds may be from before the window.
     let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
+    let unnamed = missing.saturating_sub(named + inside);
+    // What the generators gave up was not lost where it came back after that, be it while the machine drained.
+    let late = (nic_totals(machine).late - begin.late).min(unnamed);
     if window.settled {
-        drops.guest = missing.saturating_sub(named + inside);
+        drops.guest = unnamed - late;
     }
-    Ok(drops)
+    Ok((drops, late))
 }
 
 /// All counters of a machine by hierarchical name, with their descriptions, for `stats.json`.

@@ -17,7 +17,7 @@ use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_network_watched};
-use crate::disks::{BOOT_SEED, disks_identity, open_disks};
+use crate::disks::{BOOT_SEED, dca_devices, disks_identity, open_disks};
 use crate::error::{RunError, describe};
 use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
@@ -165,6 +165,9 @@ impl NodesPlan {
         let disks =
             images.iter().zip(&plan.guests).map(|(image, guest)| open_disks(Some(image), &guest.disks));
         let disks = disks.collect::<Result<Vec<_>, _>>()?;
+        let machines = plan.network.nodes.iter().zip(&disks);
+        let all: Vec<_> = machines.map(|((_, node), disks)| dca_devices(node, disks.len())).collect();
+        plan.network.nodes.iter().try_for_each(|(_, node)| node.check_dca_devices(&all))?;
         let named = images.iter().zip(&plan.guests).zip(&disks);
         let run_up = plan.run_up.as_ref().map_or(String::new(), RunUp::identity);
         let identities = named

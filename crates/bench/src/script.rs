@@ -36,6 +36,8 @@ use doorbell_results::Steady;
 
 /// Where the guest finds its script, and what its init prints around it.
 const SCRIPT_PATH: &str = "run/doorbell/script";
+/// What makes the guest run it.
+const HOST_SCRIPT: &str = "doorbell.app=host";
 const START_LINE: &str = "doorbell: start script";
 const END_LINE: &str = "doorbell: exit ";
 const LINES_SHOWN: usize = 12;
@@ -98,7 +100,7 @@ impl Script {
         Workload {
             name: stem.into_owned(),
             image: image.to_owned(),
-            words: format!("doorbell.app=host {words}").trim().to_owned(),
+            words: format!("{HOST_SCRIPT} {words}").trim().to_owned(),
             ready: Ready::M5Checkpoint,
             returned: Returned::Any,
             preload: None,
@@ -158,6 +160,7 @@ pub fn run_script(
     let mut run = Run {
         machine: &mut machine,
         guest: session.guest(),
+        image: &session.workload().image,
         control,
         m5,
         limit,
@@ -205,6 +208,8 @@ enum Came {
 struct Run<'a, 'c> {
     machine: &'a mut Machine,
     guest: &'a str,
+    /// The image, as it is named on a command line.
+    image: &'a str,
     control: &'a mut Control<'c>,
     m5: &'a mut M5Ops,
     /// The script is given up at this time.
@@ -223,7 +228,11 @@ impl Run<'_, '_> {
     fn play(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
         let start = Mark::Line(START_LINE.to_owned());
         if !self.wait_for(&start, &[])? {
-            return Err(self.unfinished("the guest did not start the script"));
+            return Err(self.unfinished(&format!(
+                "the guest did not start the script. A checkpoint that a script asked for (m5 checkpoint) goes on in the middle of it: \
+                 doorbell boot --image {} --append {HOST_SCRIPT} --checkpoint FILE",
+                self.image
+            )));
         }
         if script.begin.is_some() || config.run.warmup.is_some() {
             self.machine.set_mode(Mode::Warming);
@@ -272,7 +281,11 @@ impl Run<'_, '_> {
     fn measure(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
         self.watch(script.end.as_ref());
         let steady = self.warm_up(script, &config.run)?;
-        self.run_to(self.machine.next_gap())?;
+        let gap = self.machine.next_gap();
+        // Where nothing has been sent yet, a frame that is due at this moment is the window's first.
+        if gap > self.machine.now() {
+            self.run_to(gap)?;
+        }
         if let (Some(_), Some(_), Some(phase)) = (self.ended, &script.begin, &steady.warmup) {
             return Err(RunError::Script(format!("the script ended within the warm-up of {}", phase.asked)));
         }

@@ -1,7 +1,7 @@
 //! One machine as a testbed: from a configuration and a workload to a machine whose application is ready.
 
 use doorbell_image::Image;
-use doorbell_loadgen::{Kind, Returned};
+use doorbell_loadgen::{Kind, LoadGen, Returned};
 use doorbell_machine::{CheckpointFile, ConfigError, DiskFile, Limits, Machine, Outcome};
 use doorbell_results::PlayedTrace;
 use doorbell_sim::Ps;
@@ -13,7 +13,7 @@ use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
 use crate::counting::Counting;
-use crate::disks::{disks_identity, machine_for_boot, machine_with, open_disks};
+use crate::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
 use crate::m5::M5_CHECKPOINT;
@@ -73,6 +73,15 @@ pub struct MachinePlan {
 /// A workload whose application is ready to be measured, any number of times.
 pub type Session = Testbed<MachinePlan>;
 
+/// Refuses captures that cannot be sent, which would be found only when the guest has booted.
+pub(crate) fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
+    if config.loadgen.traffic.streams.iter().all(|stream| stream.capture.is_none()) {
+        return Ok(());
+    }
+    let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link);
+    generator.map(drop).map_err(|error| ConfigError::new("loadgen", error))
+}
+
 impl MachinePlan {
     pub(crate) fn new(
         config: &RunConfig,
@@ -81,6 +90,7 @@ impl MachinePlan {
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
+        check_captures(config)?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
             let problem = "a search and a script have no drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
@@ -91,6 +101,7 @@ impl MachinePlan {
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), &config.run.disks)?;
+        config.machine().check_dca_devices(&[dca_devices(&config.machine(), disks.len())])?;
         let beside = Programs::open(config.options::<BesideConfig>(), control.say)?;
         Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
     }

@@ -127,14 +127,14 @@ impl<P: Plan> Testbed<P> {
             }
             Source::Cache => {
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, control.say) {
+                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, control.say)? {
                     return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
                 }
                 drop(held);
                 // Others who want the same guests wait until they have booted, and then find them.
                 let _turn = BootTurn::wait(&cached, control)?;
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, &mut |_| {}) {
+                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, &mut |_| {})? {
                     return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
                 }
                 drop(held);
@@ -211,30 +211,34 @@ impl<P: Plan> Testbed<P> {
     }
 }
 
+type Taken<P> = (<P as Plan>::Checkpoint, <P as Plan>::System);
+
 /// A checkpoint, and a system begun from it: if it does not fit, that is found here and not in the first measurement.
-fn taken<P: Plan>(plan: &P, path: &Path) -> Result<(P::Checkpoint, P::System), RunError> {
+fn taken<P: Plan>(plan: &P, path: &Path) -> Result<Taken<P>, RunError> {
     let checkpoint = P::Checkpoint::read(path)?;
     let system = plan.restored(&checkpoint)?;
     Ok((checkpoint, system))
 }
 
-/// The same of a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made.
+/// The same of a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made. What is wrong with the
+/// system that is to begin from it would be wrong after a boot, too.
 fn taken_cached<P: Plan>(
     plan: &P,
     path: &Path,
     say: &mut dyn FnMut(&str),
-) -> Option<(P::Checkpoint, P::System)> {
+) -> Result<Option<Taken<P>>, RunError> {
     match taken(plan, path) {
-        Ok(taken) => Some(taken),
+        Ok(taken) => Ok(Some(taken)),
         Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
             if error.kind() == std::io::ErrorKind::NotFound =>
         {
-            None
+            Ok(None)
         }
-        Err(error) => {
+        Err(RunError::Checkpoint(error)) => {
             say(&format!("not using the cached checkpoint: {error}"));
-            None
+            Ok(None)
         }
+        Err(error) => Err(error),
     }
 }
 

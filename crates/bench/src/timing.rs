@@ -9,6 +9,7 @@ mod figures;
 mod memory_series;
 mod models;
 mod packet_cost;
+mod pcie;
 mod span;
 mod spread;
 mod top_down;

@@ -48,6 +48,8 @@ pub(crate) struct NicTotals {
     pub link_out: u64,
     /// Frames that left for the NICs, whatever they were.
     pub sent: u64,
+    /// Frames that came back when their generators no longer waited for them.
+    pub late: u64,
     pub waited: WaitedDrops,
 }
 
@@ -99,6 +101,7 @@ impl NicTotals {
     fn with_way_in(mut self, port: &Port) -> NicTotals {
         self.link_in += port.link_in.stats().lost;
         self.sent += port.link_in.stats().frames;
+        self.late += port.loadgen.stats().late;
         self
     }
 
@@ -174,6 +177,8 @@ pub(crate) struct OpenWindow {
     timed: Option<timing::Moment>,
     totals: NicTotals,
     figures: Moment,
+    /// What main memory has done, from the window's begin on.
+    memory: timing::MemorySeries,
     edge: Option<CheckpointFile>,
 }
 
@@ -187,6 +192,7 @@ impl OpenWindow {
             timed: timing::Moment::of(machine),
             totals: nic_totals(machine),
             figures: Moment::of(machine),
+            memory: timing::MemorySeries::default(),
             edge: None,
         }
     }
@@ -219,7 +225,11 @@ impl Run<'_, '_, Machine> {
         watch: Option<&WatchRequest>,
         trace: Option<&Trace>,
     ) -> Result<OpenWindow, RunError> {
-        self.until(self.system.next_gap())?;
+        let gap = self.system.next_gap();
+        // Where nothing has been sent yet, a frame that is due at this moment is the window's first.
+        if gap > self.system.now() {
+            self.until(gap)?;
+        }
         let edge = self.edge();
         self.system.begin_window();
         self.system.record(trace.map(Trace::recorder));
@@ -229,12 +239,14 @@ impl Run<'_, '_, Machine> {
         let (begun, by_hart) = (self.system.now(), instructions_by_hart(self.system));
         let beside = beside::look(self.system);
         let timed = timing::Moment::of(self.system);
+        let mut memory = timing::MemorySeries::default();
+        memory.look(self.system);
         let Look { totals, figures, .. } = self.look()?;
-        Ok(OpenWindow { begun, by_hart, beside, timed, totals, figures, edge })
+        Ok(OpenWindow { begun, by_hart, beside, timed, totals, figures, memory, edge })
     }
 
     /// Ends the window at the next gap, and the traffic with it.
-    pub fn close_window(&mut self, open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
+    pub fn close_window(&mut self, mut open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
         self.until(self.system.next_gap())?;
         let edge = self.edge();
         self.system.end_window();
@@ -244,6 +256,14 @@ impl Run<'_, '_, Machine> {
         let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
         let beside = [open.beside, beside::look(self.system)];
         let timed = open.timed.zip(timing::Moment::of(self.system));
+        // Where nobody has looked meanwhile, nobody asks.
+        let memory = match open.memory.is_a_course() {
+            true => {
+                open.memory.look(self.system);
+                open.memory.parts(&self.system.config().memory)
+            }
+            false => Vec::new(),
+        };
         let watched = self.system.end_watch();
         let end = self.look()?;
         let ports = open.figures.until(&end.figures, self.system);
@@ -256,6 +276,7 @@ impl Run<'_, '_, Machine> {
                 by_hart,
                 beside,
                 timed,
+                memory,
                 edges,
                 ..Window::default()
             },
@@ -287,26 +308,24 @@ impl Run<'_, '_, Machine> {
         trace: Option<&Trace>,
     ) -> Result<(Window, Option<Watched>), RunError> {
         let steady = self.approach()?;
-        let open = self.open_window(watch, trace)?;
+        let mut open = self.open_window(watch, trace)?;
         let length = config.run.frames.is_none().then_some(config.run.duration);
         self.control.begin("measuring", open.begun, length);
-        let mut series = timing::MemorySeries::default();
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,
             None => {
-                series.look(self.system);
                 // A functional run would be cut within blocks.
-                let parts = if series.is_empty() { 0 } else { timing::PARTS };
-                for part in 1..=parts {
+                let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
+                // The last one ends with the window.
+                for part in 1..parts {
                     self.until(open.begun + Ps(config.run.duration.0 / timing::PARTS * part))?;
-                    series.look(self.system);
+                    open.memory.look(self.system);
                 }
                 self.until(open.begun + config.run.duration)?;
             }
         }
-        let memory = series.parts(&self.system.config().memory);
         let (window, watched) = self.close_window(open)?;
-        Ok((Window { steady: Some(steady), memory, ..window }, watched))
+        Ok((Window { steady: Some(steady), ..window }, watched))
     }
 
     /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is
@@ -353,12 +372,24 @@ impl Run<'_, '_, Machine> {
             // No frame leaves before it is due, nor sooner than the line has carried those before it.
             let due = generator.frame_due(left - 1);
             let Some(due) = due.filter(|_| generator.is_sending()) else {
-                let problem =
-                    format!("the streams ended {left} frames short of these {frames}; let them last longer");
-                return Err(ConfigError::new("run.frames", problem).into());
+                let short = left - generator.frames_to_come(left);
+                return Err(ConfigError::new("run.frames", too_few(frames, short)).into());
             };
             let carried = self.system.now() + Ps(((left as f64 - 0.5) * shortest).max(1.0) as u64);
             self.until(due.max(carried))?;
         }
     }
 }
+
+/// What is wrong with streams that end before a measurement has its frames.
+fn too_few(frames: u64, short: u64) -> String {
+    let noun = if short == 1 { "frame" } else { "frames" };
+    format!(
+        "the streams end {short} {noun} short of these {frames}; let them last longer (a capture: replay.times), let less of them go before \
+         the measurement (run.warmup, run.settle), or ask for fewer"
+    )
+}
+
+#[cfg(test)]
+#[path = "window_tests.rs"]
+mod tests;

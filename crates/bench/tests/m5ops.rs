@@ -76,6 +76,10 @@ fn statistics_count_from_the_reset_and_are_dumped_when_asked() {
     let stats: serde_json::Value = serde_json::from_str(&text).unwrap();
     // Three NOPs and the dump itself.
     assert_eq!(stats["counters"]["hart0.instructions"]["value"], 4);
+    // And so does time: an instruction takes one cycle.
+    let seconds = |name: &str| stats[name].as_f64().unwrap();
+    let (since, all) = (seconds("simulated_seconds"), seconds("simulated_seconds_since_boot"));
+    assert!(since > 0.0 && since < all, "{since} of {all} s");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use doorbell_bench::{
     guest_identity, image_for, machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
-use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
+use doorbell_machine::{CheckpointError, CheckpointFile, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 
 use crate::exit::{Asked, INTERRUPTED};
@@ -151,10 +151,23 @@ fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::R
     let guest = guest_identity(&image, &bootargs);
     let mut machine = machine_with(config, &open_disks(Some(&image), &config.run.disks)?)?;
     match &args.checkpoint {
-        Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest)?,
+        Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest).map_err(with_words)?,
         None => machine.load(&read_guest(&image, bootargs)?)?,
     }
     Ok((machine, guest))
+}
+
+/// What an image was booted with beside its own words is said again to whoever goes on from its checkpoint.
+fn with_words(error: CheckpointError) -> anyhow::Error {
+    match error {
+        CheckpointError::OtherGuest(_) => {
+            anyhow::anyhow!(
+                "{error}. Say the words that it was booted with by --append: a script's guest, for instance, with --append \
+                 doorbell.app=host"
+            )
+        }
+        error => error.into(),
+    }
 }
 
 /// Nothing here says when a machine is timed, and traces are played only while it is.

@@ -35,6 +35,7 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
     fs::write(folder.join("plays.toml"), "trace = \"loop.dbt\"\n").unwrap();
     fs::write(folder.join("net.toml"), "[switch.a]\nprots = 2\n").unwrap();
     fs::write(folder.join("true.sh"), "true\n").unwrap();
+    fs::write(folder.join("gone.toml"), "[[streams]]\ncapture = \"gone.pcap\"\n").unwrap();
     for words in [
         &["--nonsense"][..],
         &["bood"],
@@ -51,6 +52,8 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         &["run", "testpmd", "--set", "link.rate=10"],
         &["run", "testpmd", "--set", "core"],
         &["run", "testpmd", "--arrivals", "poison"],
+        // Before an image is built or a guest booted.
+        &["run", "testpmd", "--traffic", "gone.toml"],
         &["run", "testpmd", "--time-limit", "2s"],
         &["run", "testpmd", "--node", "server"],
         &["run", "testpmd", "--debug-symbols"],

@@ -138,7 +138,7 @@ impl Default for TrafficConfig {
 }
 
 /// What a returned frame's addresses must be. Everything behind them must be as it was sent, but for what a router
-/// changes.
+/// changes, and for `any`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Returned {
     /// Source and destination are exchanged (testpmd's macswap).
@@ -150,7 +150,8 @@ pub enum Returned {
     /// To the station where it arrives, from another, with one hop less (a router).
     #[serde(rename = "routed")]
     Routed,
-    /// Anything.
+    /// Anything, with any headers that have right checksums: the payload must be as it was sent, which is what an echo of a socket
+    /// does. Packets of captures, which have no signature, may have other MAC addresses only.
     #[serde(rename = "any")]
     Any,
     /// Nothing comes back: a frame is delivered when it is in the receiver's memory, as it was sent.

@@ -284,6 +284,13 @@ impl LoadGen {
         Some(self.run.streams.due_after(n)).filter(|due| *due != Ps::MAX)
     }
 
+    /// How many frames the run still has, as far as there are no more than `most` and time does not end it.
+    pub fn frames_to_come(&self, most: u64) -> u64 {
+        let sent = self.in_flight.next() - self.in_flight.run_first();
+        let left = self.run.traffic.frames.map_or(most, |frames| frames.saturating_sub(sent).min(most));
+        if self.is_sending() { self.run.streams.to_come(left) } else { 0 }
+    }
+
     /// When the oldest of too many outstanding frames may be given up; those that may be now are.
     fn blocked_until(&mut self, now: Ps) -> Option<Ps> {
         let most = u64::from(self.run.traffic.outstanding?);

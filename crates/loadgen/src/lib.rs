@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `config` | what a user can set |
 //! | `rate` | rates, and the exact time at which the nth frame is due |
-//! | `frame`, `template` | making a frame from its number, and checking one that came back |
+//! | `frame`, `freely`, `template` | making a frame from its number, and checking one that came back |
 //! | `streams` | several streams with arrival processes, sizes, headers and flows |
 //! | `in_flight` | the send times of frames on their way |
 //! | `latency` | a distribution of round trips |
@@ -30,6 +30,7 @@ pub mod arrival;
 pub mod batches;
 pub mod config;
 pub mod frame;
+mod freely;
 pub mod generator;
 pub mod latency;
 pub mod measure;

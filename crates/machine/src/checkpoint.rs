@@ -81,9 +81,29 @@ pub enum CheckpointError {
         "the checkpoint belongs to another machine: {0}; use the configuration it was made with, or make a new one"
     )]
     OtherMachine(String),
+    /// Another guest, or one that was booted with other words.
+    #[error("the checkpoint is of another guest: {0}")]
+    OtherGuest(String),
     /// A section is wrong.
     #[error("the checkpoint cannot be restored: {0}")]
     Snapshot(#[from] SnapshotError),
+}
+
+/// How what names a guest, its command line included, differs from what names another: whole command lines are too long to compare by eye.
+fn other_words(its: &str, this: &str) -> String {
+    let beside = |one: &str, other: &str| {
+        let other: Vec<&str> = other.split_whitespace().collect();
+        let more: Vec<&str> = one.split_whitespace().filter(|word| !other.contains(word)).collect();
+        more.join(" ")
+    };
+    match (beside(its, this), beside(this, its)) {
+        (more, less) if more.is_empty() && less.is_empty() => {
+            "it was booted with the same words in another order".to_owned()
+        }
+        (more, less) if less.is_empty() => format!("it was booted with \"{more}\", and this one is not"),
+        (more, less) if more.is_empty() => format!("this one is booted with \"{less}\", and it was not"),
+        (more, less) => format!("it was booted with \"{more}\", and this one with \"{less}\" instead"),
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -245,8 +265,7 @@ impl Machine {
         }
         self.check_disks(&body.snapshot)?;
         if body.head.guest != guest {
-            let problem = format!("it runs \"{}\", not \"{guest}\"", body.head.guest);
-            return Err(CheckpointError::OtherMachine(problem));
+            return Err(CheckpointError::OtherGuest(other_words(&body.head.guest, guest)));
         }
         if !body.pages.is_sorted_by(|one, next| one < next) {
             return Err(CheckpointError::Damaged);
@@ -418,4 +437,27 @@ fn restore_link(link: &mut Link, state: LinkState) -> Result<(), SnapshotError> 
         *link = fresh;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_are_told_apart_by_the_words_in_which_they_differ() {
+        let common = "echo 1234 console=hvc0 quiet";
+        let with = |words: &str| format!("{common} {words}");
+        for (its, this, said) in [
+            (
+                with("doorbell.app=host"),
+                with(""),
+                "it was booted with \"doorbell.app=host\", and this one is not",
+            ),
+            (with(""), with("a b"), "this one is booted with \"a b\", and it was not"),
+            (with("a"), with("b"), "it was booted with \"a\", and this one with \"b\" instead"),
+            (with("a b"), with("b a"), "it was booted with the same words in another order"),
+        ] {
+            assert_eq!(other_words(&its, &this), said);
+        }
+    }
 }

@@ -301,27 +301,6 @@ impl MachineConfig {
         }
     }
 
-    /// Queues that direct cache access treats apart are ones that their devices have.
-    fn check_dca_queues(&self) -> Result<(), ConfigError> {
-        for (index, entry) in self.memory.dca.queues.iter().enumerate() {
-            let port = usize::from(entry.device);
-            let model = (port < self.platform.nics as usize).then(|| self.port(port).nic.model);
-            let problem = match model {
-                _ if entry.queue == 0 => continue,
-                Some(NicModel::E82576) => continue,
-                Some(NicModel::E82540em) => format!(
-                    "queue {}, and port {port}'s 82540EM has one, number 0; set nic.model=82576 for 16",
-                    entry.queue
-                ),
-                None => {
-                    format!("queue {}, and device {port}, which is no NIC, has one, number 0", entry.queue)
-                }
-            };
-            return Err(ConfigError::new(format!("memory.dca.queues[{index}].queue"), problem));
-        }
-        Ok(())
-    }
-
     /// The machine in which a guest boots, whatever it goes on in: this one's guest-visible part, and defaults for all else. So
     /// what a boot leaves follows from the guest alone, and not from who booted it first. Disks take all that any machine's may.
     pub fn for_boot(&self) -> MachineConfig {

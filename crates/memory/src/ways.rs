@@ -43,15 +43,23 @@ impl WayMask {
 
 /// Why a text is no set of ways.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "\"{0}\" is not a set of ways; expected for example \"0-3\", \"0,2,8-11\" or \"all\" (ways are 0 to 31)"
-)]
-pub struct WayMaskError(String);
+pub enum WayMaskError {
+    /// It is spelt otherwise.
+    #[error(
+        "\"{0}\" is not a set of ways; expected for example \"0-3\", \"0,2,8-11\" or \"all\" (ways are 0 to 31)"
+    )]
+    Spelling(String),
+    /// It names each way that any cache can have.
+    #[error(
+        "\"{0}\" names all of the 32 ways that a cache can have; say \"all\" for those that it has, or name fewer"
+    )]
+    Every(String),
+}
 
 impl FromStr for WayMask {
     type Err = WayMaskError;
     fn from_str(text: &str) -> Result<WayMask, WayMaskError> {
-        let fail = || WayMaskError(text.to_owned());
+        let fail = || WayMaskError::Spelling(text.to_owned());
         if text.trim() == "all" {
             return Ok(WayMask::ALL);
         }
@@ -67,6 +75,10 @@ impl FromStr for WayMask {
                 return Err(fail());
             }
             mask |= WayMask::first(last + 1).0 & !WayMask::first(first).0;
+        }
+        // Else a cache of fewer ways would have them all, where it refuses "0-30".
+        if WayMask(mask) == WayMask::ALL {
+            return Err(WayMaskError::Every(text.to_owned()));
         }
         Ok(WayMask(mask))
     }
@@ -168,6 +180,9 @@ mod tests {
     fn what_is_no_set_of_ways_is_refused_with_an_example() {
         for text in ["", "3-1", "32", "a", "1-", "1,,2", "-1"] {
             assert!(text.parse::<WayMask>().unwrap_err().to_string().contains("\"0-3\""), "{text}");
+        }
+        for text in ["0-31", "0-15,16-31"] {
+            assert!(text.parse::<WayMask>().unwrap_err().to_string().contains("say \"all\""), "{text}");
         }
         assert!(WayMask(0).validate("dca.ways", 16).unwrap_err().contains("dca.ways is empty"));
         assert!(WayMask(1 << 16).validate("dca.ways", 16).unwrap_err().contains("0 to 15"));

@@ -16,7 +16,7 @@ pub(crate) struct Cause {
 }
 
 /// Every reason; a point's counts add up to the frames it lost unless more drops than losses were counted.
-pub(crate) const CAUSES: [Cause; 8] = [
+pub(crate) const CAUSES: [Cause; 9] = [
     Cause {
         key: "dma",
         name: "DMA",
@@ -53,6 +53,12 @@ pub(crate) const CAUSES: [Cause; 8] = [
         meaning: "accepted by the NIC and not sent back by the guest's software",
         count: |p| p.drops.guest,
     },
+    Cause {
+        key: "late",
+        name: "Late",
+        meaning: "came back when it was no longer waited for (loadgen.traffic.timeout, loadgen.tracked_frames)",
+        count: |p| p.frames_late,
+    },
     Cause { key: "corrupt", name: "Corrupt", meaning: "came back changed", count: |p| p.frames_corrupt },
     Cause {
         key: "unknown",
@@ -88,7 +94,7 @@ mod tests {
             let sum: u64 = CAUSES.iter().map(|cause| (cause.count)(point)).sum();
             assert_eq!(sum, point.lost(), "at {}", point.rate);
         }
-        assert_eq!((CAUSES[7].count)(&points[5]), 17);
+        assert_eq!((CAUSES[8].count)(&points[5]), 17);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::causes;
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, percent_label, rate, short};
 use crate::summary::{most_delivered, polls_in_vain, without_empty_polls};
+use crate::{causes, notes};
 use doorbell_results::{PointSummary, known};
 
 /// The loss that the MSB measure allows.
@@ -163,7 +163,8 @@ fn rate_card(name: &'static str, point: Option<&PointSummary>, otherwise: &str) 
 fn latency_card(point: Option<&PointSummary>, at: Option<String>) -> Card {
     let name = "Median latency";
     let Some(latency) = point.and_then(|point| point.latency_ns.as_ref()) else {
-        return Card { name, value: NONE.to_owned(), unit: "", note: "no frame came back".to_owned() };
+        let note = notes::nothing_back(point.as_slice()).replace("No", "no");
+        return Card { name, value: NONE.to_owned(), unit: "", note };
     };
     let tail = format!("p99 {}", duration_ns(latency.p99));
     let note = at.map_or(tail.clone(), |at| format!("{at}; {tail}"));

@@ -117,6 +117,7 @@ fn books(points: &[&PointSummary], out: &mut String) {
     let mut notes = imbalance_notes(points);
     notes.extend(steady::notes(points));
     notes.extend(notes::own_queue(points));
+    notes.extend(notes::late(points));
     notes.extend(notes::captures(points));
     notes.extend(ports::asked_notes(points));
     if !notes.is_empty() {

@@ -42,7 +42,7 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
             }),
         });
     };
-    let (who, frames) = culprit(&worst.drops, worst.timing.as_ref())?;
+    let (who, frames) = culprit(&worst.drops, worst.frames_late, worst.timing.as_ref())?;
     // Between members of a network what no machine lost was lost on the way, where queues are.
     let queue = worst.network.as_ref().filter(|_| who == LINK).and_then(fullest_queue);
     let who = queue.unwrap_or(who);
@@ -85,6 +85,8 @@ fn of_sender(point: &PointSummary) -> Option<String> {
 
 const CORE: &str = "the core, for which full FIFOs waited";
 const DATA: &str = "the NIC's DMA and its way to memory";
+const LATE: &str =
+    "the generator, which had given up (loadgen.traffic.timeout, loadgen.tracked_frames) what came back";
 const LINK: &str = "the link's configured faults";
 
 /// The output of a switch that dropped most.
@@ -159,14 +161,14 @@ pub(crate) fn of_search(size: &SizeSummary) -> Option<String> {
     let nearest = missed.min_by(|a, b| a.rate_mpps.total_cmp(&b.rate_mpps))?;
     let drops = nearest.drops.as_ref()?;
     // A trial knows no more of what the link and memory carried.
-    let (who, frames) = culprit(drops, None)?;
+    let (who, frames) = culprit(drops, 0, None)?;
     let lost = [drops.dma, drops.core, drops.tx, drops.nic_other, drops.link, drops.guest];
     let share = percent_label(frames as f64 / lost.iter().sum::<u64>().max(1) as f64);
     Some(format!("{who}, by {share} of the frames lost at {} Mpps", rate(nearest.rate_mpps)))
 }
 
 /// What most lost frames were lost to.
-fn culprit(drops: &Drops, timing: Option<&TimingFigures>) -> Option<(String, u64)> {
+fn culprit(drops: &Drops, late: u64, timing: Option<&TimingFigures>) -> Option<(String, u64)> {
     let waited = &drops.waited_for;
     // Older files have the paper's rule only.
     let timed = waited.total() > 0;
@@ -174,17 +176,29 @@ fn culprit(drops: &Drops, timing: Option<&TimingFigures>) -> Option<(String, u64
     let all = [
         (CORE, either(waited.core, drops.core)),
         ("transmission, whose ring was full", either(waited.tx, drops.tx)),
-        ("PCI Express, over which the NIC fetched descriptors", waited.fetch),
+        (descriptors_way(timing), waited.fetch),
         (DATA, either(waited.data, drops.dma)),
         ("the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_other),
         (LINK, drops.link),
         ("software in the guest, which did not send back what it was given", drops.guest),
+        (LATE, late),
     ];
     // Of equals the first, which is nearer to the core.
     let (who, frames) =
         all.into_iter().rev().max_by_key(|(_, frames)| *frames).filter(|(_, frames)| *frames > 0)?;
     let who = timing.filter(|_| who == DATA).and_then(way_to_memory).unwrap_or_else(|| who.to_owned());
     Some((who, frames))
+}
+
+/// By what the NIC fetches descriptors, as far as a run's figures say: one without timing has none.
+fn descriptors_way(timing: Option<&TimingFigures>) -> &'static str {
+    let has = |group: &str| timing.is_some_and(|timing| timing.0.iter().any(|of| of.name == group));
+    let link = timing.is_some_and(|timing| timing.get("PCI Express", "up_share").is_some());
+    match (link, has("buses")) {
+        (true, false) => "PCI Express, over which the NIC fetched descriptors",
+        (false, true) => "the bus of the NIC (attach), over which it fetched descriptors",
+        _ => "the NIC's way to its descriptors",
+    }
 }
 
 /// Which part of the NIC's way to memory was full. Where none was, the NIC's DMA engine has no more under way, or moves no more.
@@ -310,7 +324,10 @@ mod tests {
                 waited(WaitedFor { data: 100, ..WaitedFor::default() }),
                 "Limit: the NIC's DMA and its way to memory, by 100\u{a0}%",
             ),
-            (waited(WaitedFor { fetch: 100, ..WaitedFor::default() }), "Limit: PCI Express"),
+            (
+                waited(WaitedFor { fetch: 100, ..WaitedFor::default() }),
+                "Limit: the NIC's way to its descriptors, by",
+            ),
             (waited(WaitedFor { tx: 100, ..WaitedFor::default() }), "Limit: transmission"),
             (Drops { dma: 100, ..Drops::default() }, "Limit: the NIC's DMA"),
             (Drops { core: 50, dma: 50, ..Drops::default() }, "Limit: the core"),
@@ -349,6 +366,34 @@ mod tests {
         ] {
             assert!(said.starts_with(&format!("Limit: {part}")), "{said}");
         }
+    }
+
+    #[test]
+    fn descriptors_are_fetched_by_what_the_nic_is_attached_by() {
+        let of = |groups: &[(&str, &[(&str, f64)])]| {
+            let waited_for = WaitedFor { fetch: 100, ..WaitedFor::default() };
+            let drops = Drops { core: 100, waited_for, ..Drops::default() };
+            line(&[&PointSummary { timing: Some(timing(groups)), ..losing(drops) }]).unwrap()
+        };
+        let link: &[(&str, f64)] = &[("up_share", 0.5)];
+        let bus: &[(&str, f64)] = &[("read_round_trip_ns", 900.0)];
+        assert!(of(&[("PCI Express", link)]).starts_with("Limit: PCI Express, over which the NIC fetched"));
+        let said = of(&[("PCI Express", &[]), ("buses", bus)]);
+        assert!(said.starts_with("Limit: the bus of the NIC (attach), over which it fetched"), "{said}");
+        let said = of(&[("PCI Express", link), ("buses", bus)]);
+        assert!(said.starts_with("Limit: the NIC's way to its descriptors, by"), "{said}");
+    }
+
+    #[test]
+    fn what_came_back_too_late_was_not_lost_by_the_guest() {
+        let point = PointSummary { frames_late: 70, ..losing(Drops { guest: 30, ..Drops::default() }) };
+        let said = line(&[&point]).unwrap();
+        assert!(
+            said.starts_with("Limit: the generator, which had given up (loadgen.traffic.timeout,"),
+            "{said}"
+        );
+        assert!(said.ends_with(" by 70.0\u{a0}% of the frames lost at 10.000 Mpps."), "{said}");
+        assert_eq!(point.imbalance(), 0);
     }
 
     #[test]

@@ -21,8 +21,14 @@ pub(crate) fn own_queue(points: &[&PointSummary]) -> Vec<String> {
         .iter()
         .take(NOTES)
         .map(|(point, (own, sent))| {
+            let what = match point.outstanding {
+                Some(most) => {
+                    format!("answers to others, {} being on their way at most", grouped(most.into()))
+                }
+                None => "the generator's own link".to_owned(),
+            };
             format!(
-                "At {} Mpps frames waited {} for the generator's own link; from their first bit on the wire: p50 {}, p99 {}.",
+                "At {} Mpps frames waited {} for {what}; from their first bit on the wire: p50 {}, p99 {}.",
                 rate(point.offered_mpps),
                 duration_ns(*own),
                 duration_ns(sent.p50),
@@ -34,6 +40,32 @@ pub(crate) fn own_queue(points: &[&PointSummary]) -> Vec<String> {
         notes.push(format!("So they did at {more} more {}.", if more == 1 { "load" } else { "loads" }));
     }
     notes
+}
+
+/// Where frames came back that had been given up, and what to do for them to count.
+pub(crate) fn late(points: &[&PointSummary]) -> Vec<String> {
+    let late = points.iter().filter(|point| point.frames_late > 0);
+    let notes = late.take(NOTES).map(|point| {
+        let key = if point.frames_timed_out > 0 { "loadgen.traffic.timeout" } else { "loadgen.tracked_frames" };
+        let (came, were) = if point.frames_late == 1 { ("frame", "it was") } else { ("frames", "they were") };
+        format!(
+            "At {} Mpps {} {came} came back when {were} no longer waited for, and are among the lost: {key} decides, and may be larger.",
+            rate(point.offered_mpps),
+            grouped(point.frames_late)
+        )
+    });
+    notes.collect()
+}
+
+/// What can be said in place of figures of frames that came back unharmed where there are none.
+pub(crate) fn nothing_back(points: &[&PointSummary]) -> &'static str {
+    let any = |of: fn(&PointSummary) -> u64| points.iter().any(|point| of(point) > 0);
+    match (any(|point| point.frames_corrupt), any(|point| point.frames_late)) {
+        (false, false) => "No frame came back",
+        (true, false) => "No frame came back unchanged",
+        (false, true) => "No frame came back in time",
+        (true, true) => "No frame came back unchanged and in time",
+    }
 }
 
 /// What is missing of captures that were replayed, once each.
@@ -48,6 +80,12 @@ pub(crate) fn captures(points: &[&PointSummary]) -> Vec<String> {
                 notes.push(text)
             }
         };
+        if stream.frames_offered == 0 {
+            note(format!(
+                "{name}: none of the {sent} packets of its capture was sent in the measurement. What is sent once may have gone before it: \
+                 replay = {{ times = 0 }} sends it again and again, and --warmup 0s --set run.settle=0s measures from its first packet on."
+            ));
+        }
         if replay.incomplete > 0 {
             note(format!(
                 "{name}: its capture ends in the middle of a packet; the {sent} packets before were replayed."
@@ -68,6 +106,10 @@ mod tests {
     use super::*;
     use crate::sample;
     use doorbell_results::ReplayStats;
+
+    const STREAM: &str = r#"[{"name": "web\u0007", "frames_offered": 1, "frames_delivered": 1, "frames_corrupt": 0, "frames_lost": 0,
+            "frames_reordered": 0, "drop_rate": 0.0, "offered": {"mpps": 1.0, "gbps_l2": 1.0}, "delivered": {"mpps": 1.0, "gbps_l2": 1.0},
+            "latency_ns": null}]"#;
 
     #[test]
     fn the_generators_own_queue_is_told_apart_from_the_machine() {
@@ -92,13 +134,38 @@ mod tests {
     }
 
     #[test]
+    fn in_a_closed_loop_frames_wait_for_answers() {
+        let mut point = sample::loads().points.remove(0);
+        let sent = point.latency_ns.as_ref().unwrap();
+        point.latency_from_actual_ns =
+            Some(doorbell_results::LatencySummary { mean: sent.mean / 2.0, ..*sent });
+        point.outstanding = Some(1_024);
+        let [note] = &own_queue(&[&point])[..] else { panic!("it waited") };
+        assert!(note.contains(" for answers to others, 1,024 being on their way at most; from"), "{note}");
+        assert!(!note.contains("own link"), "{note}");
+    }
+
+    #[test]
+    fn what_came_too_late_is_said_with_the_key_that_decides() {
+        let mut point = sample::silent().points.remove(0);
+        assert_eq!((late(&[&point]), nothing_back(&[&point])), (Vec::new(), "No frame came back"));
+        (point.frames_late, point.drops.guest) = (512, 0);
+        point.frames_timed_out = 600;
+        let [note] = &late(&[&point])[..] else { panic!("it was late") };
+        assert!(note.starts_with("At 1.000 Mpps 512 frames came back when they were no longer"), "{note}");
+        assert!(note.contains("loadgen.traffic.timeout"), "{note}");
+        point.frames_timed_out = 0;
+        assert!(late(&[&point])[0].contains("loadgen.tracked_frames"));
+        assert_eq!(nothing_back(&[&point]), "No frame came back in time");
+        point.frames_corrupt = 1;
+        assert_eq!(nothing_back(&[&point]), "No frame came back unchanged and in time");
+    }
+
+    #[test]
     fn a_capture_that_is_cut_off_is_said_once() {
         let mut loads = sample::loads();
-        let stream = r#"[{"name": "web\u0007", "frames_offered": 1, "frames_delivered": 1, "frames_corrupt": 0, "frames_lost": 0,
-            "frames_reordered": 0, "drop_rate": 0.0, "offered": {"mpps": 1.0, "gbps_l2": 1.0}, "delivered": {"mpps": 1.0, "gbps_l2": 1.0},
-            "latency_ns": null}]"#;
         for point in &mut loads.points {
-            point.streams = serde_json::from_str(stream).unwrap();
+            point.streams = serde_json::from_str(STREAM).unwrap();
             point.streams[0].replay =
                 Some(ReplayStats { packets: 1200, incomplete: 1, truncated: 7, ..ReplayStats::default() });
         }
@@ -110,5 +177,16 @@ mod tests {
                 "web: of 7 packets of its capture not all bytes were recorded (snap length)."
             ]
         );
+    }
+
+    #[test]
+    fn a_capture_that_was_over_before_the_measurement_is_said_with_what_to_do() {
+        let mut point = sample::loads().points.remove(0);
+        point.streams =
+            serde_json::from_str(&STREAM.replace("\"frames_offered\": 1", "\"frames_offered\": 0")).unwrap();
+        point.streams[0].replay = Some(ReplayStats { packets: 500, ..ReplayStats::default() });
+        let [note] = &captures(&[&point])[..] else { panic!("{:?}", captures(&[&point])) };
+        assert!(note.starts_with("web: none of the 500 packets of its capture was sent in"), "{note}");
+        assert!(note.contains("times = 0") && note.contains("--warmup 0s"), "{note}");
     }
 }

@@ -272,7 +272,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     } else if points.iter().all(|point| point.frames_offered == 0) {
         out.push_str("No frame was sent in the measurement.\n");
     } else {
-        out.push_str("No frame came back.\n");
+        let _ = writeln!(out, "{}.", notes::nothing_back(points));
     }
     out.extend(limit::line(points).map(|line| line + "\n"));
     let none: Vec<&str> = causes::NAMED
@@ -294,6 +294,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         imbalance_notes(points),
         steady::notes(points),
         notes::own_queue(points),
+        notes::late(points),
         notes::captures(points),
         ports::asked_notes(points),
         points.iter().flat_map(|point| neighbours::lines(point)).collect(),
@@ -397,6 +398,7 @@ pub fn summary_text(point: &PointSummary) -> String {
     let notes = [
         steady::notes(&[point]),
         notes::own_queue(&[point]),
+        notes::late(&[point]),
         notes::captures(&[point]),
         ports::asked_notes(&[point]),
         neighbours::lines(point),
@@ -406,7 +408,9 @@ pub fn summary_text(point: &PointSummary) -> String {
     }
     match &point.latency_ns {
         Some(latency) => latency_lines(latency, &mut out),
-        None => out.push_str("  latency     no frame came back\n"),
+        None => {
+            let _ = writeln!(out, "  latency     {}", notes::nothing_back(&[point]).replace("No", "no"));
+        }
     }
     stages::lines(point, &mut out);
     streams::lines(point, &mut out);

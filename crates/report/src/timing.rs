@@ -61,7 +61,7 @@ pub(crate) fn columns(points: &[&PointSummary]) -> Vec<Headed> {
         .as_ref()
         .and_then(|timing| timing.get(group, name))
     {
-        Some(value) if share => fixed(100.0 * value, 1),
+        Some(value) if share => format!("{}{}", at_most(point, name), fixed(100.0 * value, 1)),
         Some(value) => short(value),
         None => NONE.to_owned(),
     };
@@ -69,6 +69,14 @@ pub(crate) fn columns(points: &[&PointSummary]) -> Vec<Headed> {
         (head, points.iter().map(|point| cell(point, group, name, share)).collect())
     };
     COLUMNS.iter().map(|(title, columns)| (*title, columns.iter().map(column).collect())).collect()
+}
+
+/// What stands before a figure that is only a bound.
+fn at_most(point: &PointSummary, name: &str) -> &'static str {
+    let timing = point.timing.as_ref().filter(|_| name == "saturation");
+    // Older files do not know.
+    let is_bound = timing.and_then(|timing| timing.get("packet cost", "saturation_is_bound")).unwrap_or(0.0);
+    if is_bound > 0.0 { "≤" } else { "" }
 }
 
 /// A figure of the page's table: large ones as counts, small ones with three digits.
@@ -141,6 +149,17 @@ mod tests {
         let cells: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(cells[..8], ["1.000", "650", "268", "2.42", NONE, "70.0", "5.0", "5.0"], "{text}");
         assert!(!table(&sample::loads()).contains("top-down"));
+    }
+
+    #[test]
+    fn what_is_only_a_bound_says_so() {
+        let mut summary = sample::single(0);
+        for (is_bound, shown) in [("0.0", " 53.6 "), ("1.0", "≤53.6 ")] {
+            let text =
+                format!(r#"{{"packet cost": {{"saturation": 0.536, "saturation_is_bound": {is_bound}}}}}"#);
+            summary.points[0].timing = Some(serde_json::from_str(&text).unwrap());
+            assert!(table(&summary).contains(shown), "{}", table(&summary));
+        }
     }
 
     #[test]

@@ -103,6 +103,10 @@ pub struct PointSummary {
     /// Requests given up because others waited for their turn and `loadgen.traffic.timeout` had passed; they are among the lost.
     #[serde(default)]
     pub frames_timed_out: u64,
+    /// Frames that came back between the measurement's begin and the end of its drain, and were no longer waited for: `loadgen.traffic.timeout`
+    /// had passed, or `loadgen.tracked_frames` others had been sent. They are among the lost.
+    #[serde(default)]
+    pub frames_late: u64,
     /// Unharmed frames that arrived in the measurement after one that was sent later (RFC 4737 §3.4).
     #[serde(default)]
     pub frames_reordered: u64,
@@ -136,6 +140,9 @@ pub struct PointSummary {
     /// Frames that were due in the measurement and that a drive node could not send: then it is the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_behind: Option<u64>,
+    /// In a closed loop, so many frames were on their way at most (`loadgen.traffic.outstanding`): others that were due waited for these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding: Option<u32>,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
     pub latency_ns: Option<LatencySummary>,
     /// Round trips from the time the first bit left: without the wait for the generator's link.
@@ -314,8 +321,9 @@ impl PointSummary {
     /// lost. Zero when the books balance.
     pub fn imbalance(&self) -> i128 {
         let Drops { dma, core, tx, nic_other, link, guest, .. } = self.drops;
+        let beside = [self.frames_corrupt, self.frames_late];
         let named: i128 =
-            [dma, core, tx, nic_other, link, guest, self.frames_corrupt].into_iter().map(i128::from).sum();
+            [dma, core, tx, nic_other, link, guest].into_iter().chain(beside).map(i128::from).sum();
         i128::from(self.frames_offered) - i128::from(self.frames_delivered) - named
     }
 

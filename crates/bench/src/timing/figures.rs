@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 
-use doorbell_machine::{AttachKind, CoreKind, Machine};
+use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
 use super::coherence::{directory, taken};
 use super::fabric::fabric;
 use super::models::Models;
 use super::packet_cost::per_packet;
+use super::pcie::pcie;
 use super::span::{Span, View};
 use super::spread::{neighbours, own_packets, sharing};
 use super::top_down::{cpi_stack, top_down, top_down_2, top_down_3};
@@ -32,6 +33,11 @@ pub(super) fn over(amount: f64, by: f64) -> Option<f64> {
 pub(super) struct Filling(TimingGroup);
 
 impl Filling {
+    #[cfg(test)]
+    pub(super) fn done(self) -> TimingGroup {
+        self.0
+    }
+
     pub(super) fn new(name: impl Display) -> Filling {
         Filling(TimingGroup { name: name.to_string(), figures: Vec::new() })
     }
@@ -305,65 +311,6 @@ fn dram(w: &View) -> Filling {
         "bytes_written_per_packet",
         over(w.n("dram.bytes_written"), frames),
         "bytes written to DRAM a delivered packet",
-    );
-    g
-}
-
-fn pcie(w: &View) -> Filling {
-    let mut g = Filling::new("PCI Express");
-    let frames = w.frames as f64;
-    // Where no NIC is attached by PCI Express there is no link to say anything of.
-    let has_link = w.has("link.up_packets");
-    let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
-    let by_link = || w.config.ports().filter(|port| port.attach.kind == AttachKind::Pcie);
-    let rates: f64 = by_link().map(|port| port.pcie.encoded_rate().0 as f64 * 1e-9).sum();
-    let links = by_link().count() as f64;
-    for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
-        let n = |what: &str| link(&format!("{way}_{what}"));
-        g.put(
-            format!("{way}_tlps_per_packet"),
-            n("packets").and_then(|packets| over(packets, frames)),
-            format!("transaction-layer packets {meaning} a delivered packet"),
-        );
-        g.put(
-            format!("{way}_bytes_per_packet"),
-            n("bytes").and_then(|bytes| over(bytes, frames)),
-            format!("their bytes, headers and framing included, {meaning} a delivered packet"),
-        );
-        let bits = n("bytes").zip(n("dllp_bytes")).map(|(packets, beside)| (packets + beside) * 8e-9);
-        g.put(
-            format!("{way}_gbps"),
-            bits.and_then(|bits| over(bits, w.seconds())),
-            format!("Gbps on the link {meaning}, acknowledgements and flow control included"),
-        );
-        g.put(
-            format!("{way}_share"),
-            bits.and_then(|bits| over(bits, w.seconds() * rates)),
-            format!("share of what the NICs' links can carry {meaning} that is on them"),
-        );
-    }
-    g.put(
-        "posted_wait_share",
-        link("posted_stall_ps").and_then(|ps| over(ps * 1e-12, w.seconds() * links)),
-        "share of the time in which a write from the NIC that could have left waited for posted credits (pcie.posted_headers, \
-         pcie.posted_data)",
-    );
-    g.put(
-        "payload_bytes_per_packet",
-        over(w.n("pcie.payload_bytes"), frames),
-        "bytes of data and descriptors moved by DMA, both ways, a delivered packet",
-    );
-    g.put(
-        "read_round_trip_ns",
-        link("round_trip_ps").zip(link("read_requests")).and_then(|(ps, reads)| over(ps * 1e-3, reads)),
-        "from a DMA read request to the end of its completions, on average",
-    );
-    g.put(
-        "write_visible_ns",
-        link("write_visible_ps")
-            .zip(link("full_line_writes").zip(link("partial_line_writes")))
-            .and_then(|(ps, (full, partial))| over(ps * 1e-3, full + partial)),
-        "from a DMA write's first byte on the link until it is visible, a line",
     );
     g
 }

@@ -47,6 +47,11 @@ impl MemorySeries {
         self.moments.is_empty()
     }
 
+    /// Whether it has seen more than a beginning.
+    pub fn is_a_course(&self) -> bool {
+        self.moments.len() > 1
+    }
+
     /// Part by part, and in each channel by channel.
     pub fn parts(&self, memory: &MemoryConfig) -> Vec<MemoryPart> {
         let Some((begin, _)) = self.moments.first() else { return Vec::new() };

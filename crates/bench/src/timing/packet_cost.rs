@@ -4,9 +4,13 @@ use super::figures::{Filling, over};
 use super::span::View;
 use crate::dpdk::DpdkConfig;
 
-/// A line is laid through so many rounds at least, and if their packets differ so much.
+/// Rounds of such a share of a burst, or more, cost what full ones do.
+const NEARLY_FULL: f64 = 0.9;
+/// A line is laid through so many rounds at least,
 const LEAST_ROUNDS: f64 = 100.0;
-const LEAST_VARIANCE: f64 = 0.01;
+/// and if their packets differ so much: squares of the distances from their mean, summed. A line's slope is then sure to a fourth of what
+/// rounds of as many packets differ by in their instructions.
+const LEAST_SPREAD: f64 = 16.0;
 
 pub(super) fn per_packet(w: &View) -> Filling {
     let mut g = Filling::new("packet cost");
@@ -82,6 +86,8 @@ struct Full {
     packets: f64,
     instructions: f64,
     cycles: f64,
+    /// Whether it could be less.
+    is_bound: bool,
     /// All that it has.
     of: f64,
 }
@@ -91,9 +97,10 @@ impl Full {
     fn of(w: &View) -> Option<Full> {
         let (busy, packets) = (Busy::of(w), w.n("polls.packets"));
         let each = over(busy.instructions, packets)?;
-        let instructions = packets * full_burst_instructions(w).unwrap_or(each);
+        let (each, is_bound) = full_burst_instructions(w).unwrap_or((each, true));
+        let instructions = packets * each;
         let cycles = over(instructions * busy.cycles, busy.instructions)?;
-        Some(Full { packets, instructions, cycles, of: w.cycles() })
+        Some(Full { packets, instructions, cycles, is_bound, of: w.cycles() })
     }
 
     fn share(&self) -> f64 {
@@ -122,6 +129,12 @@ fn saturation(w: &View, g: &mut Filling) {
         over(cycles, time),
         "share of the cycles of cores that poll receive rings that the packets they found would take in full bursts: they can do no more at 1",
     );
+    g.put(
+        "saturation_is_bound",
+        over(sum(&|full| f64::from(u8::from(full.is_bound))), all.len() as f64),
+        "share of these cores whose rounds of polling all found as many packets, so that what a round costs whatever it finds cannot be told: \
+         what full bursts would take is at most what is said of it, and may be half",
+    );
     if polling.len() > 1 {
         g.put(
             "most_saturated",
@@ -133,29 +146,32 @@ fn saturation(w: &View, g: &mut Filling) {
 
 /// What a packet costs in a poll that finds as many as it may take, in instructions: these follow from the packets, while cycles
 /// also depend on what one round leaves to the next.
-fn full_burst_instructions(w: &View) -> Option<f64> {
+fn full_burst_instructions(w: &View) -> Option<(f64, bool)> {
     let sums = ["rounds", "packets", "instructions", "packets_squared", "packets_instructions"]
         .map(|name| w.n(&format!("rounds.{name}")));
     let empty = over(w.n("polls.empty_instructions"), w.n("polls.empty_polls"));
     in_full_bursts(sums, empty, f64::from(w.config.options::<DpdkConfig>().burst))
 }
 
-/// The same from the sums over the rounds, and what a poll costs that finds none.
+/// The same from the sums over the rounds, and what a poll costs that finds none; and whether it is only a bound.
 fn in_full_bursts(
     [rounds, packets, all, squared, products]: [f64; 5],
     empty: Option<f64>,
     burst: f64,
-) -> Option<f64> {
+) -> Option<(f64, bool)> {
     let (mean_packets, mean) = (over(packets, rounds)?, over(all, rounds)?);
     let variance = over(squared, rounds)? - mean_packets * mean_packets;
     let covariance = over(products, rounds)? - mean_packets * mean;
-    // Where all rounds are alike, what does not depend on packets is what a poll costs that finds none.
-    let fixed = match variance >= LEAST_VARIANCE && rounds >= LEAST_ROUNDS {
+    let has_line = rounds >= LEAST_ROUNDS && rounds * variance >= LEAST_SPREAD;
+    // Where all rounds are alike, what does not depend on packets is at least what a poll costs that finds none.
+    let fixed = match has_line {
         true => mean - covariance / variance * mean_packets,
         false => empty?,
     };
+    // In bursts that are full there is nothing to tell apart.
+    let is_bound = !has_line && mean_packets < NEARLY_FULL * burst;
     let fixed = fixed.clamp(0.0, mean);
-    Some((mean - fixed) / mean_packets + fixed / burst.max(mean_packets))
+    Some(((mean - fixed) / mean_packets + fixed / burst.max(mean_packets), is_bound))
 }
 
 #[cfg(test)]
@@ -173,10 +189,18 @@ mod tests {
     #[test]
     fn what_a_full_burst_costs_follows_from_rounds_of_few_packets() {
         let few = sums((0..200).map(|round| 1 + round % 3));
-        assert_eq!(in_full_bursts(few, None, 32.0).map(f64::round), Some(310.0));
+        let (each, is_bound) = in_full_bursts(few, None, 32.0).unwrap();
+        assert_eq!((each.round(), is_bound), (310.0, false));
+        // Two packets in one round of a hundred are enough of many rounds, and not of few.
+        let rare = |rounds: u32| sums((0..rounds).map(|round| 1 + u32::from(round % 100 == 0)));
+        let (each, is_bound) = in_full_bursts(rare(8_000), Some(160.0), 32.0).unwrap();
+        assert_eq!((each.round(), is_bound), (310.0, false));
+        assert!(in_full_bursts(rare(1_000), Some(160.0), 32.0).unwrap().1);
         // Rounds that are all alike say nothing of what a packet adds: then an empty poll does.
+        let full = sums((0..200).map(|_| 32));
+        assert_eq!(in_full_bursts(full, Some(160.0), 32.0), Some((310.0, false)));
         let alike = sums((0..200).map(|_| 1));
-        assert_eq!(in_full_bursts(alike, Some(160.0), 32.0), Some(620.0 - 160.0 + 160.0 / 32.0));
+        assert_eq!(in_full_bursts(alike, Some(160.0), 32.0), Some((620.0 - 160.0 + 160.0 / 32.0, true)));
         assert_eq!(in_full_bursts(alike, None, 32.0), None);
         assert_eq!(in_full_bursts([0.0; 5], Some(160.0), 32.0), None);
     }

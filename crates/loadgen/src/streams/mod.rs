@@ -211,16 +211,24 @@ impl Streams {
 
     /// When the nth of the frames to come is due, from 0.
     pub(crate) fn due_after(&self, frames: u64) -> Ps {
-        let mut ahead = self.clone();
-        for _ in 0..frames {
-            if ahead.next_due() == Ps::MAX {
-                break;
-            }
+        self.ahead(frames).0.next_due()
+    }
+
+    /// How many frames are still to come, as far as there are no more than `most`.
+    pub(crate) fn to_come(&self, most: u64) -> u64 {
+        self.ahead(most).1
+    }
+
+    /// The streams when so many frames more have gone, or all if there are fewer; and how many that is.
+    fn ahead(&self, frames: u64) -> (Streams, u64) {
+        let (mut ahead, mut gone) = (self.clone(), 0);
+        while gone < frames && ahead.next_due() != Ps::MAX {
             let origin = ahead.next_frame();
             let frame_len = ahead.lane(origin).source.frame_len(origin.index);
             ahead.advance(frame_len.map_or(0, |frame_len| self.link.wire_bytes(frame_len)));
+            gone += 1;
         }
-        ahead.next_due()
+        (ahead, gone)
     }
 
     /// The frame that is due next.

@@ -38,6 +38,20 @@ fn frames(bench: &Bench) -> impl Iterator<Item = (Ps, &[u8])> {
 }
 
 #[test]
+fn frames_to_come_are_those_of_all_streams_until_the_traffic_has_had_its_number() {
+    let two = "[[streams]]\nframes = 3\n[[streams]]\nframes = 4\nsource_port = 2";
+    for (frames, to_come) in [("", 7), ("frames = 5\n", 5)] {
+        let mut bench = Bench::new(link("100Gbps"), traffic(&format!("{frames}{two}")), swap);
+        assert_eq!(bench.generator.frames_to_come(100), 0, "it has not begun");
+        bench.start();
+        assert_eq!(bench.generator.frames_to_come(100), to_come);
+        assert_eq!(bench.generator.frames_to_come(2), 2);
+        bench.run();
+        assert_eq!(bench.generator.frames_to_come(100), 0);
+    }
+}
+
+#[test]
 fn streams_are_merged_by_when_their_frames_are_due() {
     let bench = sent(
         link("100Gbps"),

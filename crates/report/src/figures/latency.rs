@@ -1,6 +1,7 @@
 //! Round trips against offered load, a line a percentile. The scale is logarithmic once queues make it necessary.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
+use crate::notes::nothing_back;
 use crate::number::{NONE, duration_ns, fixed, trimmed};
 use crate::scale::Scale;
 use crate::svg::{Anchor, Plot, spread};
@@ -27,15 +28,18 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         .collect();
     let y = Scale::fitting(&all, 5);
     let caption = match (all.is_empty(), y.is_log()) {
-        (true, _) => "No frame came back at any of these loads, so no latency was measured.",
+        (true, _) => {
+            format!("{} at any of these loads, so no latency was measured.", nothing_back(points))
+        }
         (false, true) => {
             "Latency of the delivered frames, from the time each was due; the vertical axis is logarithmic."
+                .to_owned()
         }
-        (false, false) => "Latency of the delivered frames, from the time each was due.",
+        (false, false) => "Latency of the delivered frames, from the time each was due.".to_owned(),
     };
     Figure {
         title: "Latency".into(),
-        caption: caption.to_owned(),
+        caption,
         legend: PERCENTILES.iter().rev().map(|(class, name, _)| ((*class).into(), (*name).into())).collect(),
         svg: (!all.is_empty()).then(|| draw(ids, points, y)),
         data: Data::by_load(points, &["p50, µs", "p90, µs", "p99, µs", "p99.9, µs", "max, µs"], |p| {

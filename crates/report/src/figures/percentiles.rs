@@ -1,6 +1,7 @@
 //! A single load: its round trips, a bar a percentile.
 
 use super::{Data, Figure, Ids};
+use crate::notes::nothing_back;
 use crate::number::{duration_ns, fixed};
 use crate::svg::{Anchor, Svg, WIDTH};
 use doorbell_results::PointSummary;
@@ -59,12 +60,12 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         })
         .collect();
     let caption = match latency {
-        Some(_) => "Latency of the delivered frames, from the time each was due.",
-        None => "No frame came back, so no latency was measured.",
+        Some(_) => "Latency of the delivered frames, from the time each was due.".to_owned(),
+        None => format!("{}, so no latency was measured.", nothing_back(points)),
     };
     Figure {
         title: "Latency".into(),
-        caption: caption.to_owned(),
+        caption,
         legend: Vec::new(),
         svg: (!rows.is_empty()).then(|| bars(ids, &rows)),
         data: Data {

@@ -1,6 +1,7 @@
 //! Delivered against offered: where the curve leaves the diagonal, frames are lost.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
+use crate::notes::nothing_back;
 use crate::number::{percent, percent_label, rate, trimmed};
 use crate::scale::Scale;
 use crate::summary::most_delivered;
@@ -93,7 +94,7 @@ fn caption(points: &[&PointSummary]) -> String {
             rate(best.delivered_mpps),
             rate(best.offered_mpps)
         ),
-        None => "Delivered against offered load. Nothing came back at any load.".to_owned(),
+        None => format!("Delivered against offered load. {} at any load.", nothing_back(points)),
     }
 }
 

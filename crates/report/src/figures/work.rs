@@ -2,6 +2,7 @@
 //! a frame really costs, and stays there once the core is the limit. Beside it, where it is known, what frames cost without empty polls.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
+use crate::notes::nothing_back;
 use crate::number::{NONE, fixed, grouped, short, trimmed};
 use crate::scale::Scale;
 use crate::summary::{polls_in_vain, without_empty_polls};
@@ -21,7 +22,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let all: Vec<f64> = points.iter().filter_map(|point| LINES[0].2(point)).collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
     let caption = match (all.is_empty(), there.len()) {
-        (true, _) => "No frame came back at any of these loads.".to_owned(),
+        (true, _) => format!("{} at any of these loads.", nothing_back(points)),
         (false, 1) => format!(
             "Instructions retired for each delivered packet, empty polls included; the least was {}.",
             short(least)
