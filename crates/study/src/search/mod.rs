@@ -51,6 +51,11 @@ pub trait System: Sync {
 
     /// How many frames its queues can hold at this rate.
     fn queues(&self, rate: u64) -> Queues;
+
+    /// Frames that are due a second at this rate, wherever they are offered.
+    fn due(&self, rate: u64) -> u64 {
+        rate
+    }
 }
 
 /// How many frames queues can hold.

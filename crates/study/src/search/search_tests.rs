@@ -110,6 +110,32 @@ fn a_bound_on_latency_is_missed_at_every_rate_or_at_none() {
 }
 
 #[test]
+fn a_bound_on_latency_far_below_the_knee_is_found_by_halving() {
+    let never = AtomicBool::new(false);
+    let goal = Goal { latency: Some("p99=6us".parse().unwrap()), ..("msb".parse().unwrap()) };
+    for slow_from in [150_000, 900_000, 3_300_000, 15_000_000] {
+        let queue = Queue { slow_from, ..Queue::new(20_000_000, 1_700) };
+        let found = search(&queue, &bracket(5.0), &goal, None, 1, &never, &mut |_| {}).unwrap().unwrap();
+        let Answer { low: Some(low), high: Some(high), ended: Ended::Precise } = found.answer else {
+            panic!("{:?}", found.answer)
+        };
+        assert!(low <= slow_from && slow_from < high, "{low} to {high}, not {slow_from}");
+        assert!(found.trials.len() <= 16, "{slow_from}: {} trials", found.trials.len());
+    }
+}
+
+#[test]
+fn a_load_that_offers_less_than_its_rate_meets_no_goal_there() {
+    for (offered, ended) in [(0.97, Ended::AtHighest), (0.5, Ended::Undecided), (0.0, Ended::Undecided)] {
+        let queue = Queue { offered, ..Queue::new(2 * LINE, 1_700) };
+        assert_eq!(find(&queue, "msb").answer.ended, ended, "{offered}");
+    }
+    // What it loses at that counts all the same.
+    let queue = Queue { offered: 0.5, ..Queue::new(1_000, 1_700) };
+    assert_eq!(find(&queue, "msb").answer.ended, Ended::BelowLowest);
+}
+
+#[test]
 fn the_answer_and_its_trials_do_not_depend_on_the_number_of_jobs() {
     let queue = Queue { noise: 0.2, dip: Some((900_000, 990_000)), ..Queue::new(1_000_000, 5_000) };
     let alone = find_with(&queue, "msb", 0.5, 1);
