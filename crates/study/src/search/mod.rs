@@ -33,7 +33,7 @@ pub use judge::{Judged, Lengths, Verdict, least_frames};
 pub use machine::{MachineSystem, frames_per_second, line_rate};
 pub use next::{Answer, Bracket, Ended, Seen};
 pub use run::{Cost, Event, Found, Outcome, search};
-pub use sizes::{Progress, SearchRequest, Searched, search_sizes, search_summary};
+pub use sizes::{Progress, SearchRequest, Searched, search_sizes, search_summary, searched};
 
 /// What is loaded: it makes trials, each independent of all others.
 pub trait System: Sync {

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use doorbell_bench::{RunConfig, RunError, Session};
+use doorbell_bench::{Benchmark, RunConfig, RunError, Session};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::ConfigError;
 use doorbell_results::{PointSummary, Ran, SearchCost, SearchSummary, SizeSummary, TrialSummary};
@@ -54,6 +54,20 @@ impl SearchRequest {
         Ok(Bracket { min, max, precision: self.precision, trials_max: TRIALS_MAX })
     }
 
+    /// What there is to say of a highest rate that the line does not carry.
+    pub fn beyond_the_line(&self, config: &RunConfig, sizes: &[Bytes]) -> Option<String> {
+        let max = self.max?;
+        let over =
+            sizes.iter().filter(|size| frames_per_second(max, config, **size) > line_rate(config, **size));
+        let lines =
+            over.map(|size| format!("{} Mpps of {size} frames", line_rate(config, *size) as f64 / 1e6));
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then(|| {
+            let lines = lines.join(", ");
+            format!("{max} is more than the line carries, whose rate is tried instead: {lines}")
+        })
+    }
+
     /// Checks that the traffic has a rate, and that there is something between the rates for every frame size.
     pub fn validate(&self, config: &RunConfig, sizes: &[Bytes]) -> Result<(), ConfigError> {
         has_a_rate(&config.loadgen.traffic)?;
@@ -64,7 +78,8 @@ impl SearchRequest {
 /// Refuses traffic of which a trial at a rate would say nothing: its rate follows from the answers, it ends before the trial does, or its
 /// rate is not one.
 fn has_a_rate(traffic: &TrafficConfig) -> Result<(), ConfigError> {
-    let wrong = |key: String, problem: String| Err(ConfigError::new(format!("loadgen.traffic.{key}"), problem));
+    let wrong =
+        |key: String, problem: String| Err(ConfigError::new(format!("loadgen.traffic.{key}"), problem));
     if let Some(most) = traffic.outstanding.filter(|most| *most < OPEN_FROM) {
         let problem = format!(
             "at most {most} frames on their way are a closed loop: how many are sent follows from what comes back, so there is no \
@@ -100,6 +115,13 @@ fn has_a_rate(traffic: &TrafficConfig) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// The configuration of a search's results: what trials expect back is what the workload does to frames.
+pub fn searched(config: &RunConfig, benchmark: &Benchmark) -> RunConfig {
+    let mut config = config.clone();
+    config.loadgen.traffic.returned = benchmark.workload(&config).returned;
+    config
+}
+
 /// What happens in a search for one frame size.
 pub type Progress<'a> = &'a (dyn Fn(Bytes, &Event) + Sync);
 
@@ -122,6 +144,9 @@ pub fn search_summary(
         goal: request.goal.to_string(),
         loss_goal: request.goal.loss,
         precision: request.precision.0,
+        min: request.min.map(|rate| rate.to_string()),
+        max: request.max.map(|rate| rate.to_string()),
+        frames: request.frames,
         jobs,
         host_seconds,
         incomplete: None,
@@ -274,6 +299,27 @@ mod tests {
     use doorbell_bench::resolve;
 
     use super::*;
+
+    #[test]
+    fn a_highest_rate_that_the_line_does_not_carry_is_told() {
+        let config = resolve("fast", &[] as &[String]).unwrap();
+        let said = |max: &str| {
+            let max = Some(max.parse().unwrap());
+            let request = SearchRequest {
+                goal: "msb".parse().unwrap(),
+                precision: Precision(0.02),
+                min: None,
+                max,
+                frames: None,
+            };
+            request.beyond_the_line(&config, &[Bytes(64), Bytes(1518)])
+        };
+        assert_eq!(said("8Mpps"), None);
+        assert_eq!(
+            said("100Mpps").unwrap(),
+            "100Mpps is more than the line carries, whose rate is tried instead: 8.127438 Mpps of 1518B frames"
+        );
+    }
 
     #[test]
     fn traffic_that_has_no_one_rate_is_refused_with_what_to_do() {
