@@ -10,6 +10,9 @@ use doorbell_files::{Kind, kind, list, read, sha256, sha256_of};
 use crate::error::RunError;
 use crate::folder::ResultFolder;
 
+/// Files by their names, with their sums.
+type Sums = BTreeMap<String, String>;
+
 /// The list's name.
 pub const SEAL: &str = "files.sha256";
 
@@ -48,7 +51,7 @@ pub fn verify_listed(folder: &Path) -> Result<(), String> {
 }
 
 /// The names and sums of a folder's list, and those of what is there, if that is all of the list.
-fn compared(folder: &Path) -> Result<(BTreeMap<String, String>, BTreeMap<String, String>), String> {
+fn compared(folder: &Path) -> Result<(Sums, Sums), String> {
     let listed = listed(folder)?;
     let mut there = BTreeMap::new();
     walk(folder, "", &mut there).map_err(|error| format!("it cannot be read: {error}"))?;

@@ -53,7 +53,7 @@ impl Names {
         let name = in_tables(name);
         let in_group =
             |group: &String| name.strip_prefix(group.as_str()).is_some_and(|rest| rest.starts_with('.'));
-        self.own.contains(&name) || self.open.iter().any(|group| in_group(group))
+        self.own.contains(&name) || self.open.iter().any(in_group)
     }
 }
 
