@@ -114,7 +114,7 @@ pub fn search<S: System>(
                     Err(error) => break Err(error),
                 };
                 tell(Event::Said(trials.len() + 1, rate, &outcome.judged));
-                seen.push(outcome.seen(goal));
+                seen.push(outcome.seen(goal, system.due(rate)));
                 let (low, high) = between(&seen);
                 tell(Event::Open(low, high.map(|high| high.rate)));
                 trials.push(outcome);
@@ -166,11 +166,13 @@ fn one_trial<S: System>(system: &S, task: &Task, rate: u64, stop: &AtomicBool) -
 }
 
 impl<R> Outcome<R> {
-    fn seen(&self, goal: &Goal) -> Seen {
+    /// As the search sees it. Of so many frames that were `due`, the rate is a part where there are several ports: so is what was delivered.
+    fn seen(&self, goal: &Goal, due: u64) -> Seen {
+        let part = self.rate as f64 / due.max(1) as f64;
         let (account, verdict) = (&self.judged.account, self.judged.verdict);
         let late = verdict == Verdict::Above && self.judged.loss <= goal.loss;
         let seconds = account.window.as_secs_f64();
-        let delivered = if seconds > 0.0 { account.arrived as f64 / seconds } else { 0.0 };
+        let delivered = if seconds > 0.0 { account.arrived as f64 / seconds * part } else { 0.0 };
         Seen { rate: self.rate, verdict, delivered, late }
     }
 }

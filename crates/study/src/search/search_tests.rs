@@ -44,6 +44,15 @@ fn an_exact_knee_is_found_in_three_trials() {
 }
 
 #[test]
+fn rates_are_those_at_each_of_several_ports() {
+    let found = find(&Queue { ports: 4, ..Queue::new(20_000_000, 1_700) }, "msb");
+    let (low, high) = precise(&found);
+    let truth = 5_000_000.0 / 0.99;
+    assert!(low <= truth && truth <= high, "{low} to {high}, not {truth}");
+    assert!(found.trials.len() <= 3, "{} trials", found.trials.len());
+}
+
+#[test]
 fn a_loss_at_every_rate_below_the_goal_does_not_hide_the_knee() {
     for unseen in [false, true] {
         let queue = Queue { leak: 0.004, leak_unseen: unseen, ..Queue::new(2_000_000, 1_700) };

@@ -26,6 +26,8 @@ pub(super) struct Queue {
     pub latency: Ps,
     /// Above this rate it is ten times as long.
     pub slow_from: u64,
+    /// Ports of which each offers the rate.
+    pub ports: u64,
     /// Of a rate no more than this share is offered, whatever it is.
     pub offered: f64,
 }
@@ -41,6 +43,7 @@ impl Queue {
             dip: None,
             latency: Ps::from_us(5),
             slow_from: u64::MAX,
+            ports: 1,
             offered: 1.0,
         }
     }
@@ -83,6 +86,10 @@ impl System for Queue {
     fn queues(&self, _rate: u64) -> Queues {
         Queues { before_loss: self.depth as u64, at_most: self.depth as u64 + 64 }
     }
+
+    fn due(&self, rate: u64) -> u64 {
+        rate * self.ports
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,7 +116,7 @@ impl Load<'_> {
     /// A hundredth of a millisecond, with a capacity of its own.
     fn step(&mut self, seconds: f64) {
         let q = self.queue;
-        let offered = self.rate as f64 * q.offered * seconds;
+        let offered = (self.rate * q.ports) as f64 * q.offered * seconds;
         let leaked = offered * q.leak;
         let noise = 1.0 + q.noise * ((self.rng.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0);
         let served = (q.capacity_at(self.rate) * seconds * noise).min(self.all.queued + offered - leaked);
