@@ -10,6 +10,9 @@ use doorbell_files::{Kind, kind, list, read, sha256, sha256_of};
 use crate::error::RunError;
 use crate::folder::ResultFolder;
 
+/// Files by their names, with their sums.
+type Sums = BTreeMap<String, String>;
+
 /// The list's name.
 pub const SEAL: &str = "files.sha256";
 
@@ -35,6 +38,20 @@ fn write_list(folder: &ResultFolder, sums: &BTreeMap<String, String>) -> Result<
 
 /// Whether everything is in the folder that it lists, unchanged, and nothing else; or what is wrong.
 pub fn verify(folder: &Path) -> Result<(), String> {
+    let (listed, there) = compared(folder)?;
+    match there.keys().find(|name| !listed.contains_key(*name)) {
+        Some(foreign) => Err(format!("{foreign} does not belong to it")),
+        None => Ok(()),
+    }
+}
+
+/// Whether everything is in the folder that it lists, unchanged, whatever somebody has put beside it; or what is wrong.
+pub fn verify_listed(folder: &Path) -> Result<(), String> {
+    compared(folder).map(drop)
+}
+
+/// The names and sums of a folder's list, and those of what is there, if that is all of the list.
+fn compared(folder: &Path) -> Result<(Sums, Sums), String> {
     let listed = listed(folder)?;
     let mut there = BTreeMap::new();
     walk(folder, "", &mut there).map_err(|error| format!("it cannot be read: {error}"))?;
@@ -45,10 +62,7 @@ pub fn verify(folder: &Path) -> Result<(), String> {
             Some(_) => {}
         }
     }
-    match there.keys().find(|name| !listed.contains_key(*name)) {
-        Some(foreign) => Err(format!("{foreign} does not belong to it")),
-        None => Ok(()),
-    }
+    Ok((listed, there))
 }
 
 /// A file of the folder, if its contents are those that the list vouches for.

@@ -93,7 +93,7 @@ fn of_run(error: &RunError) -> Option<u8> {
 }
 
 fn of_image(error: &ImageError) -> Option<u8> {
-    matches!(error, ImageError::UnknownRecipe { .. }).then_some(WRONG_USE)
+    matches!(error, ImageError::UnknownRecipe { .. } | ImageError::Recipe { .. }).then_some(WRONG_USE)
 }
 
 #[cfg(test)]
@@ -124,6 +124,8 @@ mod tests {
         let unknown = || ImageError::UnknownRecipe { name: "nope".into(), known: "net".into() };
         assert_eq!(status(unknown().into()), 2);
         assert_eq!(status(RunError::from(unknown()).into()), 2);
+        let wrong = ImageError::Recipe { recipe: "bad.toml".into(), problem: "unknown field".into() };
+        assert_eq!(status(wrong.into()), 2);
         assert_eq!(status(RunError::NoAnswer("nobody answers".into()).into()), 1);
         assert_eq!(status(anyhow!("a fault")), 1);
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use doorbell_bench::RunConfig;
+use doorbell_image::Recipe;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -28,6 +29,12 @@ pub fn keep_named(out: &Path, config: &RunConfig) -> anyhow::Result<()> {
     let mut named = Vec::new();
     words(&toml::Value::try_from(config)?, &mut named);
     keep(out, &named)
+}
+
+/// The recipe of an image of the user's own is one, which is found before anything is begun.
+pub fn recipe(config: &RunConfig) -> anyhow::Result<()> {
+    config.run.image.as_deref().map(Recipe::load).transpose()?;
+    Ok(())
 }
 
 fn words(value: &toml::Value, into: &mut Vec<PathBuf>) {

@@ -36,9 +36,8 @@ pub fn asked(args: &RunArgs, path: &Path) -> anyhow::Result<Asked> {
         }
     }
     let config = configuration(args, &file, (sizes[0], None))?;
-    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let threads = jobs_or_cores(args.threads);
-    let network = (name.unwrap_or_else(|| NETWORK.name.to_owned()), threads);
+    // What a boot leaves follows from the guests, whatever the file is called.
+    let network = (NETWORK.name.to_owned(), jobs_or_cores(args.threads));
     Ok(Asked { network, ..Asked::new(&NETWORK, config, loads) })
 }
 

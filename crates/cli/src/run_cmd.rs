@@ -14,6 +14,7 @@ use doorbell_sim::{Bytes, Frame};
 use doorbell_study::search::{frames_per_second, line_rate};
 
 use crate::exit::Asked as _;
+use crate::inputs;
 use crate::loads::Loads;
 use crate::network_cmd;
 use crate::run_args::{GuestArgs, RunArgs};
@@ -149,6 +150,7 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
     let observe = args.observe.observe(None, Path::new("")).asked()?;
     let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
     plan.check(&observe).asked()?;
+    inputs::recipe(config).asked()?;
     let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
     let screen = Screen::new(args.output.quiet);
     let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);
@@ -239,8 +241,12 @@ pub(crate) fn what_is_sent(config: &RunConfig) -> String {
             format!("{} frames with jitter", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64))
         }
         0 => format!("{} frames", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64)),
-        1 => "a stream".to_owned(),
-        count => format!("{count} streams"),
+        count => {
+            let what = if count == 1 { "a stream".to_owned() } else { format!("{count} streams") };
+            // A ramp's rate is the one that it begins with.
+            let changes = traffic.streams.iter().any(|stream| stream.ramp.is_some());
+            if changes { format!("{what}, at first") } else { what }
+        }
     }
 }
 
@@ -249,6 +255,16 @@ mod tests {
     use doorbell_bench::resolve;
 
     use super::*;
+
+    #[test]
+    fn the_rate_of_a_ramp_is_told_to_be_that_of_its_beginning() {
+        let of = |streams: &str| {
+            what_is_sent(&resolve("fast", &[format!("loadgen.traffic.streams={streams}")]).unwrap())
+        };
+        assert_eq!(of("[{}, {name=\"b\"}]"), "2 streams");
+        assert_eq!(of("[{}, {ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "2 streams, at first");
+        assert_eq!(of("[{ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "a stream, at first");
+    }
 
     #[test]
     fn more_than_the_line_carries_is_not_offered_but_for_what_waits_for_answers_or_paces_itself() {

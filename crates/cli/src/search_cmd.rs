@@ -14,7 +14,7 @@ use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
 use doorbell_sim::Bytes;
 use doorbell_study::search::{
     Event, Goal, Judged, LatencyBound, Precision, SearchRequest, Searched, Verdict, search_sizes,
-    search_summary,
+    search_summary, searched,
 };
 
 use crate::cluster::{Cluster, ClusterArgs};
@@ -201,8 +201,12 @@ fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
 /// Searches and reports. Sizes that were done when the rest was ended, by the user or an error, are results too.
 pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let Asked { chosen, request, config, sizes } = asked(args).asked()?;
+    inputs::recipe(&config).asked()?;
     inputs::keep_named(&args.output.out, &config).asked()?;
     let screen = Screen::new(args.output.quiet);
+    if let Some(said) = request.beyond_the_line(&config, &sizes) {
+        screen.say(&format!("--max: {said}"));
+    }
     if let Some(cluster) = args.cluster.cluster()? {
         return on_cluster(args, &cluster, &Asked { chosen, request, config, sizes }, places, &screen);
     }
@@ -236,14 +240,14 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let (found, all) = (done.len(), sizes.len());
     let mut summary = search_summary(names, command_line(), &request, jobs, seconds, done, session.ran());
     let Some(error) = error else {
-        return report(args, results, &config, &summary);
+        return report(args, results, &searched(&config, chosen), &summary);
     };
     if found == 0 {
         return Err(error.into());
     }
     summary.incomplete =
         Some(format!("{} of {all} frame sizes were not searched: the search was ended early", all - found));
-    write(results, &config, &summary)?;
+    write(results, &searched(&config, chosen), &summary)?;
     let said = format!("{found} of {all} frame sizes are done and in {}", args.output.out.display());
     Err(anyhow::Error::from(error).context(said))
 }
@@ -282,7 +286,12 @@ fn on_cluster(
         return Err(error.context(format!("{done} of {all} frame sizes are done")));
     }
     let results = Results::begin(out)?;
-    let code = report(args, results, config, &found.together(args.common.base()?.name(), command_line())?)?;
+    let code = report(
+        args,
+        results,
+        &searched(config, chosen),
+        &found.together(args.common.base()?.name(), command_line())?,
+    )?;
     found.clean_up();
     Ok(code)
 }

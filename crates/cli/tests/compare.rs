@@ -100,5 +100,8 @@ fn results_are_compared_told_written_and_judged() {
         let (told, said) = ends(folder, status, &[&["compare"], words].concat());
         assert!(told.is_empty() && said.contains(part), "{words:?}: {told}{said}");
     }
+    // A sweep's page and table would take the place of the run's.
+    let (_, said) = ends(folder, 1, &["sweep", "dca.toml", "--out", "base"]);
+    assert!(said.contains("base cannot be the result folder") && said.contains("--out"), "{said}");
     assert_eq!(verify(&folder.join("base")), Ok(()));
 }

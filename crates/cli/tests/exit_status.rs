@@ -34,6 +34,12 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         .unwrap();
     fs::write(folder.join("plays.toml"), "trace = \"loop.dbt\"\n").unwrap();
     fs::write(folder.join("net.toml"), "[switch.a]\nprots = 2\n").unwrap();
+    fs::write(folder.join("recipe.toml"), "extends = \"net\"\nnonsense = 1\n").unwrap();
+    fs::write(folder.join("ramp.toml"), "[[streams]]\nramp = { to = \"5Mpps\", over = \"1ms\" }\n").unwrap();
+    let plays = "trace = \"loop.dbt\"\npreset = \"server\"\n";
+    fs::write(folder.join("plot.toml"), format!("{plays}[[plot]]\nx = \"seed\"\ny = \"cycels\"\n")).unwrap();
+    fs::write(folder.join("seeds.toml"), format!("{plays}set = [\"run.seed=9\"]\n")).unwrap();
+    fs::write(folder.join("name.toml"), format!("name = \"../x\"\n{plays}")).unwrap();
     fs::write(folder.join("true.sh"), "true\n").unwrap();
     fs::write(folder.join("gone.toml"), "[[streams]]\ncapture = \"gone.pcap\"\n").unwrap();
     for words in [
@@ -78,6 +84,14 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         &["boot", "--set", "platform.ram=1KiB"],
         &["boot", "--max-time", "2"],
         &["image", "build", "nope"],
+        &["image", "build", "recipe.toml"],
+        &["run", "testpmd", "--image", "recipe.toml"],
+        &["search", "testpmd", "--set", "loadgen.traffic.outstanding=2"],
+        &["search", "testpmd", "--set", "loadgen.traffic.frames=1000"],
+        &["search", "testpmd", "--traffic", "ramp.toml"],
+        &["sweep", "plan", "plot.toml"],
+        &["sweep", "plan", "seeds.toml"],
+        &["sweep", "plan", "name.toml"],
         &["trace", "run", "loop.dbt", "--harts", "2"],
         &["trace", "run", "loop.dbt", "--set", "nic.rx_fifo=48KiB"],
         &["trace", "dump", "loop.dbt", "--from", "1000000"],

@@ -243,6 +243,26 @@ pub struct Profiled<'a> {
 }
 
 impl PointSummary {
+    /// Fields that are left out of the file where a point has none of them.
+    pub const SOMETIMES: [&str; 16] = [
+        "beside",
+        "cores",
+        "drive_behind",
+        "exit_status",
+        "functions",
+        "interrupts_per_second",
+        "kinds",
+        "latency_stages_by_queue",
+        "latency_stages_ns",
+        "memory_over_time",
+        "network",
+        "steady",
+        "streams",
+        "timing",
+        "transfer",
+        "wire_share",
+    ];
+
     /// The share of the offered frames by which those inside the machine became more in the measurement, if that says that the machine
     /// cannot go on like this: FIFOs and rings filled, and loss begins when they are full. The rule is that of searches for 1 % of loss:
     /// more than half of that; and more frames than a burst or two, which are no trend.

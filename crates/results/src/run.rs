@@ -379,6 +379,23 @@ mod tests {
     }
 
     #[test]
+    fn what_only_some_points_have_is_known_by_name() {
+        let keys = |value: Value| match value {
+            Value::Object(fields) => fields.into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            other => panic!("{other}"),
+        };
+        let always = keys(serde_json::to_value(PointSummary::default()).unwrap());
+        let PointSummary { iperf, played, .. } = point();
+        let in_one = [serde_json::to_value(iperf).unwrap(), serde_json::to_value(played).unwrap()];
+        let in_one: Vec<String> = in_one.into_iter().flat_map(keys).collect();
+        let mut sometimes = keys(serde_json::to_value(point()).unwrap());
+        sometimes.retain(|name| !always.contains(name) && !in_one.contains(name));
+        sometimes.push("network".into());
+        sometimes.sort();
+        assert_eq!(sometimes, PointSummary::SOMETIMES);
+    }
+
+    #[test]
     fn a_ratio_with_nothing_to_divide_by_is_null_and_not_known() {
         let mut written = run();
         (written.points[0].ipc, written.points[0].instructions_per_frame) = (f64::NAN, f64::INFINITY);

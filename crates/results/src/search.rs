@@ -28,6 +28,15 @@ pub struct SearchSummary {
     /// How narrow the interval was to be, as a share of its upper end.
     #[serde(default)]
     pub precision: f64,
+    /// The lowest rate that was to be tried, if one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<String>,
+    /// The highest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<String>,
+    /// The least number of frames of a trial's window, if one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
     /// How many trials ran at once.
     #[serde(default)]
     pub jobs: usize,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use doorbell_results::{ComparedFigure, ComparedPoint, Comparison, FigureDifference};
 
 use super::CompareError;
+use crate::experiment::in_tables;
 
 /// The figures that a person looks at first.
 pub(super) const HEADLINE: [&str; 24] = [
@@ -73,9 +74,10 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether a figure is among those that were named.
+    /// Whether a figure is among those that were named, as tables or as summaries name them.
     pub fn names(&self, figure: &str) -> bool {
         let is = |name: &String| {
+            let name = in_tables(name);
             figure == name || figure.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.'))
         };
         self.figures.iter().any(is)
@@ -100,10 +102,23 @@ impl Wanted {
         let Some(Share(limit)) = self.fail_over else { return Ok(()) };
         let names: Vec<&str> = comparison.sides.iter().map(|side| side.name.as_str()).collect();
         let mut failures = Vec::new();
+        let mut unjudged = Vec::new();
         for point in &comparison.points {
-            for figure in point.figures.iter().filter(|figure| self.judges(&figure.name)) {
-                failures.extend(failed(point, figure, limit, &names));
+            let judged = point.figures.iter().filter(|figure| self.judges(&figure.name));
+            let judged: Vec<&ComparedFigure> = judged.filter(|figure| is_known(figure)).collect();
+            if judged.is_empty() {
+                unjudged.push(if point.at.is_empty() { "the only point" } else { &point.at });
             }
+            failures.extend(judged.into_iter().flat_map(|figure| failed(point, figure, limit, &names)));
+        }
+        if unjudged.len() == comparison.points.len() && comparison.unmatched.is_empty() {
+            return Err(CompareError::NothingToJudge(format!(
+                "no result has any of {}; name a figure that there is with --figure, of those that `doorbell compare --all` lists",
+                if self.figures.is_empty() { JUDGED.join(", ") } else { self.figures.join(", ") }
+            )));
+        }
+        if !unjudged.is_empty() {
+            comparison.notes.push(format!("there was nothing to judge at {}", unjudged.join("; ")));
         }
         let alone = |point: &doorbell_results::UnmatchedPoint| match point.at.strip_prefix("nothing at ") {
             Some(at) => format!("{} has nothing to compare at {at}", point.side),
@@ -113,6 +128,11 @@ impl Wanted {
         comparison.failures = failures;
         Ok(())
     }
+}
+
+/// Whether any side has a figure.
+fn is_known(figure: &ComparedFigure) -> bool {
+    figure.values.iter().any(Option::is_some)
 }
 
 /// Two values in five digits, or in all that they have if five do not tell them apart.

@@ -60,6 +60,17 @@ pub enum CompareError {
         /// What is wrong.
         problem: String,
     },
+    /// It is a load of a run of several.
+    #[error("{} is one load of several, and no result of its own; compare the whole run: {}", path.display(), above.display())]
+    OneOfSeveral {
+        /// Its name.
+        path: PathBuf,
+        /// The run's folder.
+        above: PathBuf,
+    },
+    /// No figure that would be judged is there.
+    #[error("there is nothing to judge: {0}")]
+    NothingToJudge(String),
     /// No point has a partner.
     #[error("no two of these have a point in common. {0}")]
     NothingInCommon(String),
@@ -80,8 +91,11 @@ pub fn compare(paths: &[PathBuf], wanted: &Wanted) -> Result<Comparison, Compare
     for (path, letter) in paths.iter().zip('A'..) {
         let mut side = Side::read(path)?;
         side.facts.name = letter.to_string();
-        side.points = repetitions_pooled(side.points);
         sides.push(side);
+    }
+    members_told(&mut sides);
+    for side in &mut sides {
+        side.points = repetitions_pooled(std::mem::take(&mut side.points));
     }
     let varied = varied(&sides);
     let mut comparison = Comparison {
@@ -103,6 +117,25 @@ pub fn compare(paths: &[PathBuf], wanted: &Wanted) -> Result<Comparison, Compare
     }
     wanted.judge(&mut comparison)?;
     Ok(comparison)
+}
+
+/// A network's configuration holds of its members what was said of each: what one result says of a member, and what holds without a word
+/// in another, are compared.
+fn members_told(sides: &mut [Side]) {
+    let of_members =
+        |key: &&String| ["generator.", "node.", "switch."].iter().any(|kind| key.starts_with(kind));
+    let points = || sides.iter().flat_map(|side| &side.points);
+    let keys: BTreeSet<String> =
+        points().flat_map(|point| point.config.keys().filter(of_members)).cloned().collect();
+    for point in sides.iter_mut().flat_map(|side| &mut side.points) {
+        for key in &keys {
+            if !point.config.contains_key(key)
+                && let Some(value) = point.of_member(key)
+            {
+                point.config.insert(key.clone(), value);
+            }
+        }
+    }
 }
 
 /// Points that differ in nothing but the seed become one.
@@ -128,8 +161,13 @@ fn repetitions_pooled(points: Vec<Point>) -> Vec<Point> {
         if !seeds.is_empty() {
             config.insert(SEED.to_owned(), seeds.join(", "));
         }
-        let repetitions = all.len();
-        Point { config, figures: pooled(all.into_iter().map(|point| point.figures).collect()), repetitions }
+        let (repetitions, offered) = (all.len(), all[0].offered.clone());
+        Point {
+            config,
+            offered,
+            figures: pooled(all.into_iter().map(|point| point.figures).collect()),
+            repetitions,
+        }
     };
     groups.into_iter().map(pool).collect()
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use doorbell_bench::read_verified;
-use doorbell_files::{Kind, kind, list};
+use doorbell_bench::{SEAL, read_verified, verify_listed};
+use doorbell_files::{Kind, kind, list, read};
+use doorbell_machine::SwitchConfig;
 use doorbell_results::{ComparedSide, RunSummary, SearchSummary};
 use serde_json::Value;
 
@@ -15,6 +16,7 @@ use super::figures::{Figures, of_point, of_search};
 const OFFERED: [&str; 3] = ["loadgen.traffic.frame_size", "loadgen.traffic.rate", "loadgen.traffic.total"];
 const SUMMARY: &str = "summary.json";
 const CONFIG: &str = "config.toml";
+const TABLE: &str = "table.csv";
 
 /// A result.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,8 @@ pub(super) struct Side {
 pub(super) struct Point {
     /// The whole configuration, and what was asked for besides.
     pub config: BTreeMap<String, String>,
+    /// What a network's generators send at where they do not say it: the rest of the configuration says what else holds there.
+    pub offered: BTreeMap<String, String>,
     pub figures: Figures,
     pub repetitions: usize,
 }
@@ -54,6 +58,10 @@ impl Side {
     /// Of a run or a search.
     fn of_result(path: &Path) -> Result<Side, CompareError> {
         let broken = |problem: String| CompareError::Broken { path: path.to_owned(), problem };
+        if let Some(above) = is_one_of_several(path) {
+            return Err(CompareError::OneOfSeveral { path: path.to_owned(), above });
+        }
+        verify_listed(path).map_err(broken)?;
         let text = |name: &str| {
             let bytes = read_verified(path, name).map_err(broken)?;
             String::from_utf8(bytes).map_err(|_| broken(format!("{name} is no text")))
@@ -76,9 +84,9 @@ impl Side {
             let name = if several { format!("point-{index:02}/{CONFIG}") } else { CONFIG.to_owned() };
             let mut config =
                 configuration(&text(&name)?).map_err(|error| broken(format!("{name}: {error}")))?;
-            asked(&value, part, &mut config);
+            let offered = asked(&value, part, &mut config);
             let figures = if is_search { of_search(part) } else { of_point(part) };
-            points.push(Point { config, figures, repetitions: 1 });
+            points.push(Point { config, offered, figures, repetitions: 1 });
         }
         let mut ran = BTreeMap::new();
         value.get("ran").into_iter().for_each(|all| flat_words("", all, &mut ran));
@@ -101,7 +109,21 @@ impl Side {
         let mut names: Vec<PathBuf> = names.into_iter().map(PathBuf::from).collect();
         names.sort();
         let mut side = Side::default();
-        for name in names.iter().filter(|name| !name.to_string_lossy().starts_with('.')) {
+        // An experiment that was edited has left points that are none of it any more. A sweep that was killed has no table yet.
+        let table = read(&path.join(TABLE)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let (names, left): (Vec<_>, Vec<_>) =
+            names.iter().filter(|name| !name.to_string_lossy().starts_with('.')).partition(|name| {
+                table.as_ref().is_none_or(|table| table.contains(&format!(",{}\r\n", name.display())))
+            });
+        if !left.is_empty() {
+            side.notes.push(format!(
+                "left out: {} of the points in {} that its {TABLE} does not list; `doorbell sweep table FILE` lists those that its \
+                 experiment has now",
+                left.len(),
+                folder.display()
+            ));
+        }
+        for name in names {
             match Side::of_result(&folder.join(name)) {
                 Ok(point) => side.take(point),
                 Err(error) => side.notes.push(format!("left out: {error}")),
@@ -126,8 +148,43 @@ impl Side {
     }
 }
 
-/// What was asked for is said in the summary, and only there of a search.
-fn asked(summary: &Value, part: &Value, config: &mut BTreeMap<String, String>) {
+/// The folder that holds a run of several loads, if this is one of them: it has no list of its own.
+fn is_one_of_several(path: &Path) -> Option<PathBuf> {
+    let whole = path.canonicalize().ok()?;
+    let is_load =
+        whole.file_name()?.to_str()?.starts_with("point-") && kind(&path.join(SEAL)).ok()?.is_none();
+    // As it was named, if it was.
+    let named = path.file_name().and(path.parent()).filter(|above| !above.as_os_str().is_empty());
+    let above = named.or(whole.parent())?;
+    (is_load && kind(&above.join(SEAL)).ok()?.is_some()).then(|| above.to_owned())
+}
+
+impl Point {
+    /// What holds of a network's member where its own table does not say it: what the configuration says of all, or what holds by default.
+    pub fn of_member(&self, key: &str) -> Option<String> {
+        let (kind, rest) = key.split_once('.')?;
+        let (name, rest) = rest.split_once('.')?;
+        let member = format!("{kind}.{name}.");
+        self.config.keys().find(|own| own.starts_with(&member))?;
+        let of_all = |key: &str| self.config.get(key).or_else(|| self.offered.get(key)).cloned();
+        match kind {
+            "generator" => of_all(&format!("loadgen.{rest}")),
+            "node" => of_all(rest),
+            "switch" => {
+                let default = toml::Table::try_from(SwitchConfig::default()).ok()?;
+                let mut keys = BTreeMap::new();
+                flat_keys("", &default, &mut keys);
+                keys.remove(rest)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What was asked for is said in the summary, and only there of a search. What the configuration says of the load instead is taken out of
+/// it, and told.
+fn asked(summary: &Value, part: &Value, config: &mut BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut offered = BTreeMap::new();
     let word = |of: &Value, name: &str| match of.get(name)? {
         Value::String(text) => Some(text.clone()),
         Value::Null => None,
@@ -141,13 +198,17 @@ fn asked(summary: &Value, part: &Value, config: &mut BTreeMap<String, String>) {
     };
     set("goal", word(summary, "goal"));
     set("precision", word(summary, "precision"));
+    set("search.min", word(summary, "min"));
+    set("search.max", word(summary, "max"));
+    set("search.frames", word(summary, "frames"));
     // A played trace comes at the pace that its configuration says.
     if benchmark != doorbell_bench::TRACE {
         set("rate", word(part, "rate"));
         set("frame_size", word(part, "frame_size").map(|bytes| format!("{bytes}B")));
-        OFFERED.iter().for_each(|key| drop(config.remove(*key)));
+        offered.extend(OFFERED.iter().filter_map(|key| config.remove_entry(*key)));
     }
     config.insert("benchmark".to_owned(), benchmark);
+    offered
 }
 
 /// The keys of a configuration's text, by their paths.

@@ -10,6 +10,8 @@ use doorbell_results::{
 
 use super::{CompareError, Share, Wanted, compare};
 
+mod folders;
+
 /// Results in a folder of their own.
 struct Results(tempfile::TempDir);
 
@@ -60,6 +62,9 @@ impl Results {
             goal: "MSB".into(),
             loss_goal: 0.01,
             precision: 0.02,
+            min: None,
+            max: (name == "limited").then(|| "8Mpps".into()),
+            frames: None,
             jobs: 1,
             host_seconds: 1.0,
             incomplete: None,

@@ -4,17 +4,19 @@
 //! |---|---|
 //! | `file` | what may stand in an experiment's file? |
 //! | `sample` | which values are drawn at random? |
-//! | `plan` | which points are there, and what is each one's identity? |
+//! | `plan`, `elsewhere` | which points are there, and what is each one's identity? |
 //! | `store` | which points are done, and how does one become done? |
 //! | `point`, `boots` | how is a point measured, and what does it boot? |
 //! | `sweep` | how are points spread over cores? |
-//! | `table`, `value`, `parquet` | what do all points say together? |
+//! | `table`, `names`, `value`, `parquet` | what do all points say together, and by which names? |
 //!
 //! A point is measured by a process of its own, so that one that crashes takes no other along, and appears in the result folder
 //! by one rename, whole: whatever kills a sweep, what was finished stays finished.
 
 mod boots;
+mod elsewhere;
 mod file;
+mod names;
 mod parquet;
 mod plan;
 mod point;
@@ -25,11 +27,11 @@ mod table;
 mod value;
 
 pub use file::{ExperimentFile, PlotSpec, Published, SearchSpec};
+pub(crate) use names::{in_tables, renamed};
 pub use plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 pub use point::{Pages, measure};
 pub use store::{State, Store};
 pub use sweep::{Failure, Progress, Sweep, sweep};
-pub(crate) use table::renamed;
 pub use table::{Column, Table};
 pub(crate) use value::as_set;
 pub use value::{Cell, Quantity};

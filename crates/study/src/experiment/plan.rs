@@ -4,15 +4,20 @@
 //! measured, the benchmark, the guest and Doorbell's version. So a point that is done stays done when the file that names it is
 //! edited around it.
 
+use std::path::{Component, Path};
+
 use doorbell_bench::{
     Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Images, Layers, NETWORK, Nodes, Observe, PLAYED,
     Places, RunConfig, RunError, benchmark, driven_guests, resolve_played,
 };
 use doorbell_loadgen::Rate;
+use doorbell_machine::overlay::nearest;
 use doorbell_machine::{Base, ConfigError};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::elsewhere::refuse_what_is_said_elsewhere;
 use super::file::{ExperimentFile, SearchSpec};
+use super::names;
 use super::sample::draw;
 use super::value::as_set;
 use crate::search::{Goal, Precision, SearchRequest};
@@ -98,9 +103,15 @@ impl Plan {
             (None, None, name) if !name.is_empty() => benchmark(name).map_err(RunError::from)?,
             _ => return Err(wrong("it needs either a benchmark, or the file of a network or of a trace")),
         };
+        if !is_one_name(file.name()) {
+            return Err(wrong(
+                "name: results are in a folder of this name, so it is one name without \"/\"; where they go says --out",
+            ));
+        }
         let works = works(&file)?;
         let seeds = seeds(&file)?;
         let combinations = combinations(&file)?;
+        refuse_what_is_said_elsewhere(&file, &combinations)?;
         if combinations.len().saturating_mul(works.len()).saturating_mul(seeds.len()) > POINTS_MAX {
             return Err(wrong(&format!("it has more than {POINTS_MAX} points; vary less at once")));
         }
@@ -152,13 +163,22 @@ impl Plan {
         self.points.iter().map(of).collect()
     }
 
-    /// A plot over a parameter that nobody varies is a slip of the pen.
+    /// A plot over a parameter that nobody varies, or over a figure that no point can have, is a slip of the pen.
     fn check_plots(&self) -> Result<(), ExperimentError> {
         let configuration = toml::Table::try_from(RunConfig::default()).expect("a configuration is TOML");
         let is_parameter =
             |column: &str| column.split_once('.').is_some_and(|(room, _)| configuration.contains_key(room));
-        let varies =
-            |column: &str| self.points.iter().any(|p| p.parameters.iter().any(|(path, _)| path == column));
+        // A table's column may have a unit behind the parameter's name.
+        let holds = |path: &str, column: &str| {
+            column.strip_prefix(path).is_some_and(|unit| unit.is_empty() || unit.starts_with('_'))
+        };
+        let varies = |column: &str| {
+            self.points.iter().any(|p| p.parameters.iter().any(|(path, _)| holds(path, column)))
+        };
+        let mut figures = names::of_points(self.points.iter().any(|p| matches!(p.work, Work::Search(_))));
+        if self.points.iter().all(|point| !matches!(point.work, Work::Measure(_))) {
+            figures.own.retain(|name| name != "rate");
+        }
         for plot in &self.file.plot {
             for (axis, column) in
                 [("x", Some(&plot.x)), ("y", Some(&plot.y)), ("series", plot.series.as_ref())]
@@ -167,6 +187,16 @@ impl Plan {
                     let name = self.file.name();
                     let problem = format!(
                         "{name}: plot.{axis} = \"{column}\" is no parameter that this experiment varies"
+                    );
+                    return Err(ExperimentError::File(problem));
+                }
+                if let Some(column) = column.filter(|column| !varies(column) && !figures.have(column)) {
+                    let name = self.file.name();
+                    let paths = self.points.iter().flat_map(|point| &point.parameters).map(|(path, _)| path);
+                    let near = nearest(column, figures.own.iter().chain(paths));
+                    let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+                    let problem = format!(
+                        "{name}: plot.{axis} = \"{column}\" is no figure of a point, and no parameter that varies{near}"
                     );
                     return Err(ExperimentError::File(problem));
                 }
@@ -208,6 +238,12 @@ fn asks_for_profile(
         checked.map_err(|error| ConfigError::new("measure.profile", error.to_string()))?;
     }
     Ok(profile)
+}
+
+/// Whether it names a folder beside others.
+fn is_one_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(only)), None) if only == name)
 }
 
 fn describe(parameters: &[(String, String)]) -> String {
@@ -265,7 +301,15 @@ impl SearchSpec {
 fn seeds(file: &ExperimentFile) -> Result<Vec<u64>, ExperimentError> {
     let wrong = |problem: &str| Err(ExperimentError::File(format!("{}: {problem}", file.name())));
     match (&file.seeds, file.repetitions, file.seed) {
-        (Some(seeds), None, None) if !seeds.is_empty() => Ok(seeds.clone()),
+        (Some(seeds), None, None) if !seeds.is_empty() => {
+            let twice = seeds.iter().enumerate().find(|(place, seed)| seeds[..*place].contains(seed));
+            match twice {
+                Some((_, seed)) => wrong(&format!(
+                    "seeds has {seed} twice, which gives the same result twice; give each seed once"
+                )),
+                None => Ok(seeds.clone()),
+            }
+        }
         (Some(_), None, None) => wrong("seeds has no seeds"),
         (Some(_), ..) => wrong("seeds already says what repetitions and seed say; write either"),
         (None, Some(0), _) => wrong("repetitions = 0 measures nothing"),
@@ -276,7 +320,8 @@ fn seeds(file: &ExperimentFile) -> Result<Vec<u64>, ExperimentError> {
     }
 }
 
-type Combination = Vec<(String, String)>;
+/// A point's parameters: paths and values.
+pub(super) type Combination = Vec<(String, String)>;
 
 fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentError> {
     let wrong = |problem: String| ExperimentError::File(format!("{}: {problem}", file.name()));

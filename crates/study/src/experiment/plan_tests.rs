@@ -76,6 +76,31 @@ fn a_trace_is_played_at_every_combination_and_what_has_no_meaning_for_it_is_refu
 }
 
 #[test]
+fn a_name_that_leads_elsewhere_is_refused() {
+    for name in ["/tmp/x", "../x", "a/b", "..", ".", "", "x/"] {
+        let text = format!(
+            "name = \"{name}\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\n[measure]\nrates = [\"1Mpps\"]\n"
+        );
+        let error = Plan::new(ExperimentFile::from_toml(&text).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("name: results are in a folder of this name"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_plot_may_name_figures_as_summaries_do_and_parameters_with_their_units() {
+    let plots = [
+        "drops.dma",
+        "dropped_frames.dma",
+        "core.frequency",
+        "core.frequency_GHz",
+        "timing.LLC.misses_per_packet",
+    ];
+    let plots: String = plots.iter().map(|y| format!("[[plot]]\nx = \"rate\"\ny = \"{y}\"\n")).collect();
+    let text = format!("[measure]\nrates = [\"1Mpps\"]\n[grid]\n\"core.frequency\" = [\"1GHz\"]\n{plots}");
+    assert_eq!(plan(&text).map(|plan| plan.points.len()), Ok(1));
+}
+
+#[test]
 fn every_wrong_file_is_answered_with_what_to_write() {
     let measure = "[measure]\nrates = [\"1Mpps\"]\n";
     for (text, part) in [
@@ -96,6 +121,31 @@ fn every_wrong_file_is_answered_with_what_to_write() {
         (
             &format!("{measure}[[plot]]\nx = \"core.ipc\"\ny = \"ipc\"\n"),
             "no parameter that this experiment varies",
+        ),
+        (
+            &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rat\"\n"),
+            "plot.y = \"drop_rat\" is no figure of a point, and no parameter that varies; did you mean \"drop_rate\"?",
+        ),
+        (&format!("{measure}[[plot]]\nx = \"speed\"\ny = \"ipc\"\n"), "plot.x = \"speed\" is no figure"),
+        (&format!("{measure}[[plot]]\nx = \"rate\"\ny = \"low_mpps\"\n"), "plot.y = \"low_mpps\" is no"),
+        (&format!("seeds = [1, 2, 1]\n{measure}"), "seeds has 1 twice"),
+        (&format!("set = [\"run.seed=9\"]\n{measure}"), "run.seed is what seeds = [1, 2]"),
+        (&format!("set = [\"run={{seed=9}}\"]\n{measure}"), "run.seed is what seeds = [1, 2]"),
+        (
+            &format!("{measure}[grid]\n\"run.seed\" = [1, 2]\n"),
+            "write seeds = [1, 2], or seed and repetitions",
+        ),
+        (
+            &format!("{measure}[grid]\n\"loadgen.traffic.rate\" = [\"1Mpps\"]\n"),
+            "loadgen.traffic.rate is what measure.rates say",
+        ),
+        (
+            "[search]\ngoal = \"msb\"\n[[list]]\n\"loadgen.traffic.rate\" = \"1Mpps\"\n",
+            "loadgen.traffic.rate is what search.min and search.max say",
+        ),
+        (
+            "set = [\"loadgen.traffic.outstanding=2\"]\n[search]\ngoal = \"msb\"\n",
+            "loadgen.traffic.outstanding",
         ),
     ] {
         let error = plan(text).map(|plan| plan.points.len()).unwrap_err();

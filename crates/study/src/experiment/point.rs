@@ -14,7 +14,7 @@ use doorbell_sim::Ps;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 use super::store::Store;
-use crate::search::{SearchRequest, search_sizes, search_summary};
+use crate::search::{SearchRequest, search_sizes, search_summary, searched};
 
 /// How a point's summary and its configuration as text become its page.
 #[derive(Clone, Copy)]
@@ -128,7 +128,7 @@ impl Own<'_> {
     ) -> Result<(), ExperimentError> {
         let session =
             Session::prepare(&self.point.config, self.benchmark, self.places, &Source::Cache, control)?;
-        folder.write_config(&self.point.config)?;
+        folder.write_config(&searched(&self.point.config, self.benchmark))?;
         let started = std::time::Instant::now();
         let size = self.point.config.loadgen.traffic.frame_size;
         // How many trials there will be is not known.

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use doorbell_bench::{ResultFolder, RunError, read_verified, seal, verify};
+use doorbell_bench::{ResultFolder, RunError, SEAL, read_verified, seal, verify};
 use doorbell_files::{
     Kind, Lock, create_folder, create_folders, kind, list, put_in_place, remove, remove_left_behind,
     sync_tree, temporary_name,
@@ -36,8 +36,10 @@ pub enum State {
 }
 
 impl Store {
-    /// Opens the folder, makes it if need be, and checks that it can be written.
+    /// Opens the folder, makes it if need be, and checks that it can be written, and that there is nothing of others' in it that the sweep's
+    /// own files would take the place of.
     pub fn open(path: &Path) -> Result<Store, RunError> {
+        refuse_foreign(path)?;
         let folder = ResultFolder::create(path)?;
         let points = path.join(POINTS);
         create_folders(&points).map_err(RunError::io("create the points' folder", &points))?;
@@ -138,11 +140,35 @@ impl Store {
     }
 }
 
+/// What a sweep writes into its folder, or a command that has one swept before there are points.
+const OURS: [&str; 7] =
+    [POINTS, "cluster", "config.toml", "report.html", "search.toml", "table.csv", "table.parquet"];
+
+/// A folder that holds anything but a sweep is left alone: the sweep's page and table would take the place of others'.
+fn refuse_foreign(path: &Path) -> Result<(), RunError> {
+    let foreign = |problem: String| Err(RunError::ResultsForeign { path: path.to_owned(), problem });
+    match kind(path).map_err(RunError::io("look at", path))? {
+        Some(Kind::Folder) => {}
+        // What is no folder is told where it is opened; a link may lead to one.
+        _ if path.is_dir() => {}
+        _ => return Ok(()),
+    }
+    let names = list(path).map_err(RunError::io("read", path))?;
+    let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    if names.iter().any(|name| name == SEAL || name == "summary.json") {
+        return foreign("it holds the results of a command that is no sweep".into());
+    }
+    let is_sweeps = names.iter().any(|name| name == POINTS);
+    let is_ours = |name: &String| name.starts_with('.') || OURS.contains(&name.as_str());
+    match names.iter().find(|name| !is_sweeps && !is_ours(name)) {
+        Some(name) => foreign(format!("it holds {name}, which no sweep wrote")),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use doorbell_bench::SEAL;
 
     use super::*;
 
@@ -157,6 +183,35 @@ mod tests {
     fn complete(store: &Store, name: &str, contents: &str) -> Result<(), RunError> {
         let write = |folder: &ResultFolder, _: &mut ()| folder.write("summary.json", contents);
         store.complete(&identity(name), &mut (), |()| Err(RunError::Interrupted), write)
+    }
+
+    #[test]
+    fn a_folder_of_something_else_is_left_as_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let make = |name: &str, files: &[&str]| {
+            let path = scratch.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            files.iter().for_each(|file| fs::write(path.join(file), "own").unwrap());
+            path
+        };
+        for (name, files, problem) in [
+            ("run", &["report.html", "summary.json", "files.sha256"][..], "no sweep"),
+            ("papers", &["table.csv", "thesis.tex"], "thesis.tex"),
+        ] {
+            let path = make(name, files);
+            let said = Store::open(&path).unwrap_err().to_string();
+            assert!(said.contains(problem), "{said}");
+            assert_eq!(list(&path).unwrap().len(), files.len(), "nothing was added");
+        }
+        let own = make("own", &[]);
+        Store::open(&own).unwrap();
+        // A sweep's folder may hold notes.
+        fs::write(own.join("notes.txt"), "own").unwrap();
+        Store::open(&own).unwrap();
+        std::os::unix::fs::symlink(&own, scratch.path().join("link")).unwrap();
+        Store::open(&scratch.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(scratch.path().join("papers"), scratch.path().join("other")).unwrap();
+        Store::open(&scratch.path().join("other")).unwrap_err();
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use doorbell_bench::csv_field;
 use serde_json::Value;
 
+use super::names::{in_tables, renamed};
 use super::plan::{Identity, Plan, Work};
 use super::store::Store;
 use super::value::{Cell, in_one_unit};
@@ -25,19 +26,8 @@ pub struct Table {
     pub columns: Vec<Column>,
 }
 
-/// What a summary calls without a unit, and what the table calls it.
-const RENAMED: [(&str, &str); 8] = [
-    ("frame_size", "frame_size_bytes"),
-    ("drops.dma", "dropped_frames.dma"),
-    ("drops.core", "dropped_frames.core"),
-    ("drops.tx", "dropped_frames.tx"),
-    ("drops.nic_other", "dropped_frames.nic_other"),
-    ("drops.link", "dropped_frames.link"),
-    ("drops.guest", "dropped_frames.guest"),
-    ("ended", "search.ended"),
-];
 /// Why a NIC has no room for a frame.
-const CAUSES: [&str; 3] = ["dma", "core", "tx"];
+pub(super) const CAUSES: [&str; 3] = ["dma", "core", "tx"];
 /// What stands in columns of its own, or is no figure.
 const LEFT_OUT: [&str; 3] = ["benchmark", "config_hash", "rate"];
 
@@ -105,13 +95,11 @@ impl Table {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// A column by its name, or by the parameter that it holds.
+    /// A column by its name, by the parameter that it holds, or by what a summary calls the figure.
     pub fn column(&self, name: &str) -> Option<&Column> {
         let by_parameter = |column: &&Column| column.parameter.as_deref() == Some(name);
-        self.columns
-            .iter()
-            .find(|column| column.name == name)
-            .or_else(|| self.columns.iter().find(by_parameter))
+        let by_name = |name: &str| self.columns.iter().find(|column| column.name == name);
+        by_name(name).or_else(|| self.columns.iter().find(by_parameter)).or_else(|| by_name(&in_tables(name)))
     }
 
     /// The table as comma-separated values (RFC 4180).
@@ -147,11 +135,6 @@ fn quantities(texts: Vec<Option<String>>) -> (&'static str, Vec<Cell>) {
         }
         None => ("", texts.into_iter().map(|text| text.map_or(Cell::None, Cell::Text)).collect()),
     }
-}
-
-/// A figure's name with its unit.
-pub(crate) fn renamed(name: String) -> String {
-    RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned())
 }
 
 /// The figures of a point's `summary.json`: a run's only point, or a search's answer and its point at the lower end.

@@ -8,6 +8,9 @@
 //! * *below* if even the higher one does not, and the change of the queues is no more than half the goal: buffers hide overload,
 //! * not known yet otherwise: the same trial goes on, and is undecided if it does not say within its longest time.
 //!
+//! A load that offered much less than its rate, since it ended, was paused or has long silences, met no goal at that rate: it is not known
+//! either.
+//!
 //! "Exceeds" is by more than chance: by three standard errors of the slices' losses. A goal without loss has no half; there the queues may grow by a quarter of the precision: an overload
 //! beyond that shows as growth, and one below is within the interval that is stated anyway. It is met if nothing at all is lost.
 //!
@@ -52,7 +55,12 @@ pub struct Lengths {
     pub least_frames: u64,
     /// The longest time for the queues to settle and the window together.
     pub longest: Ps,
+    /// Frames that the load is to offer a second, at all ports together.
+    pub due: u64,
 }
+
+/// A load that offers less than this share of its rate says nothing of the rate.
+const OFFERED_MIN: f64 = 0.9;
 
 impl Lengths {
     /// For a rate in frames a second at a system in which an overload fills so much before anything is lost.
@@ -62,7 +70,13 @@ impl Lengths {
         let slice = time_of(least_frames as f64 / (2 * SLICES_MIN) as f64).max(SLICE_MIN);
         let fills = time_of(before_loss as f64 / (precision.0 / 2.0));
         let least = Ps(slice.0.saturating_mul(4 * SLICES_MIN));
-        Lengths { slice, least_frames, longest: Ps(fills.0.saturating_mul(2)).max(least) }
+        Lengths { slice, least_frames, longest: Ps(fills.0.saturating_mul(2)).max(least), due: rate }
+    }
+
+    /// Whether what was offered in a time is about what was due, as far as chance and rounding of few frames let one know.
+    fn is_offered(&self, offered: f64, time: Ps) -> bool {
+        let due = self.due as f64 * time.as_secs_f64();
+        offered + 4.0 * due.sqrt() + 2.0 >= OFFERED_MIN * due
     }
 }
 
@@ -156,8 +170,13 @@ pub fn judge<T: Trial>(
         let evidence = window.evidence();
         let enough = window.slices() >= SLICES_MIN && evidence.offered >= lengths.least_frames as f64;
         let steady = window.is_steady_since(0, tolerated);
+        let says = match evidence.verdict(goal, precision) {
+            Verdict::Above => true,
+            Verdict::Below => lengths.is_offered(evidence.offered, Ps(lengths.slice.0 * window.slices())),
+            Verdict::Undecided => false,
+        };
         // What is delivered before the queues are steady says little, even where the verdict is certain.
-        if (enough && steady && evidence.verdict(goal, precision) != Verdict::Undecided) || left == 0 {
+        if (enough && steady && says) || left == 0 {
             break evidence.error;
         }
         if left > 2 * SLICES_MIN
@@ -168,7 +187,11 @@ pub fn judge<T: Trial>(
         }
     };
     let (account, remains) = trial.close()?;
-    Ok((judged(account, error, goal, precision), remains))
+    let mut judged = judged(account, error, goal, precision);
+    if judged.verdict == Verdict::Below && !lengths.is_offered(account.offered as f64, account.window) {
+        judged.verdict = Verdict::Undecided;
+    }
+    Ok((judged, remains))
 }
 
 /// A window while it goes on: what was seen at its begin and after each slice.

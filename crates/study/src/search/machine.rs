@@ -78,6 +78,11 @@ impl System for MachineSystem<'_> {
         }
         queues
     }
+
+    /// Rates are those at each port.
+    fn due(&self, rate: u64) -> u64 {
+        rate * self.session.config().ports().count() as u64
+    }
 }
 
 /// A trial that goes on.

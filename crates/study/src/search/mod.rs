@@ -33,7 +33,7 @@ pub use judge::{Judged, Lengths, Verdict, least_frames};
 pub use machine::{MachineSystem, frames_per_second, line_rate};
 pub use next::{Answer, Bracket, Ended, Seen};
 pub use run::{Cost, Event, Found, Outcome, search};
-pub use sizes::{Progress, SearchRequest, Searched, search_sizes, search_summary};
+pub use sizes::{Progress, SearchRequest, Searched, search_sizes, search_summary, searched};
 
 /// What is loaded: it makes trials, each independent of all others.
 pub trait System: Sync {
@@ -51,6 +51,11 @@ pub trait System: Sync {
 
     /// How many frames its queues can hold at this rate.
     fn queues(&self, rate: u64) -> Queues;
+
+    /// Frames that are due a second at this rate, wherever they are offered.
+    fn due(&self, rate: u64) -> u64 {
+        rate
+    }
 }
 
 /// How many frames queues can hold.

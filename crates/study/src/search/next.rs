@@ -5,7 +5,8 @@
 //! and the next two trials are a little below and a little above the rate that loses just the goal's share of that. If they
 //! disagree, as they should, the search is over after three trials. If they do not, steps away from the guess grow, fourfold and then
 //! twofold, until the answer is between two trials. A trial that misses the goal gives a new guess, which is tried while it lies between
-//! the two; then the interval is halved.
+//! the two, but twice at most; then the interval is halved. It is at once where round trips alone miss the goal: such a trial loses nothing,
+//! so that it gives no guess.
 //!
 //! A machine need not lose more at every higher rate. The answer is then the crossing above the highest rate that meets the goal
 //! below *all* that miss it: everything tried up to the interval met the goal (RFC 9971 takes inversions of loss the same way).
@@ -23,6 +24,8 @@ pub struct Seen {
     pub verdict: Verdict,
     /// Frames delivered a second.
     pub delivered: f64,
+    /// It lost no more than the goal allows: its round trips alone missed it, and what it delivered says nothing of the answer.
+    pub late: bool,
 }
 
 /// Between which rates the answer is sought, and how exactly.
@@ -76,6 +79,8 @@ pub(super) enum Next {
 const FALL_MAX: u64 = 32;
 /// The first trials beside the guess are so many precisions away from it: together less than one.
 const BESIDE: f64 = 0.45;
+/// Once the answer is between two trials, so many may miss the goal before guesses have proved to be bad ones.
+const GUESSES: usize = 2;
 
 /// What the trials so far say.
 struct State<'a> {
@@ -122,9 +127,16 @@ pub(super) fn next(bracket: &Bracket, goal: &Goal, seen: &[Seen]) -> Next {
 }
 
 impl State<'_> {
-    /// The rate that loses just the goal's share of what the lowest missing trial delivered.
+    /// The rate that loses just the goal's share of what the lowest missing trial delivered, if that says anything.
     fn guess(&self, goal: &Goal) -> Option<f64> {
-        self.high.map(|high| (high.delivered / (1.0 - goal.loss)).min(high.rate as f64))
+        let high = self.high.filter(|high| !high.late);
+        high.map(|high| (high.delivered / (1.0 - goal.loss)).min(high.rate as f64))
+    }
+
+    /// Whether guesses have not led anywhere.
+    fn is_past_guessing(&self) -> bool {
+        let since = self.seen.iter().skip_while(|trial| trial.verdict != Verdict::Below);
+        since.filter(|trial| trial.verdict == Verdict::Above).count() > GUESSES
     }
 
     fn count(&self, verdict: Verdict) -> i32 {
@@ -157,7 +169,7 @@ impl State<'_> {
     }
 
     /// Below all that did not meet the goal: at the guess, less a distance that grows fourfold with the first and then twofold: the
-    /// lowest that missed it has given a better guess.
+    /// lowest that missed it has given a better guess. Without one, half of it.
     fn down_from(&self, below: u64, goal: &Goal) -> u64 {
         let (precision, min) = (self.bracket.precision.0, self.bracket.min);
         let failures = self.count(Verdict::Above) + self.count(Verdict::Undecided);
@@ -165,7 +177,9 @@ impl State<'_> {
             ..=1 => BESIDE * precision,
             _ => BESIDE * precision * f64::powi(2.0, failures.min(15)),
         };
-        let guess = self.guess(goal).unwrap_or(below as f64 / 2.0);
+        let Some(guess) = self.guess(goal) else {
+            return round(below as f64 / 2.0, below).clamp(min, (below - 1).max(min));
+        };
         let wanted = (guess * (1.0 - distance).max(0.0)).min(below as f64 * (1.0 - BESIDE * precision));
         round(wanted, below).clamp((below / FALL_MAX).max(min), (below - 1).max(min))
     }
@@ -173,7 +187,11 @@ impl State<'_> {
     /// Between one that met the goal and one that missed it: a little above the guess, or below it, if that says anything new.
     fn between(&self, low: u64, top: u64, goal: &Goal) -> u64 {
         let precision = self.bracket.precision.0;
-        if let (Some(guess), ..=2) = (self.guess(goal), self.count(Verdict::Below)) {
+        let guess = self.guess(goal);
+        if guess.is_none() || self.is_past_guessing() {
+            return round((low as f64 + top as f64) / 2.0, top).clamp(low + 1, (top - 1).max(low + 1));
+        }
+        if let (Some(guess), ..=2) = (guess, self.count(Verdict::Below)) {
             let news = low as f64 * (1.0 + precision / 4.0)..=top as f64 * (1.0 - precision / 4.0);
             for beside in [guess * (1.0 + BESIDE * precision), guess * (1.0 - BESIDE * precision)] {
                 if news.contains(&beside) {
@@ -222,7 +240,7 @@ pub(super) fn speculate(bracket: &Bracket, goal: &Goal, seen: &[Seen], count: us
         let delivered = before.map_or(rate as f64 / 2.0, |trial| trial.delivered.min(rate as f64));
         for (verdict, delivered) in [(Verdict::Below, rate as f64), (Verdict::Above, delivered)] {
             let mut further = future.clone();
-            further.push(Seen { rate, verdict, delivered });
+            further.push(Seen { rate, verdict, delivered, late: false });
             futures.push_back(further);
         }
     }
@@ -241,7 +259,52 @@ mod tests {
     }
 
     fn seen(rate: u64, verdict: Verdict, delivered: f64) -> Seen {
-        Seen { rate, verdict, delivered }
+        Seen { rate, verdict, delivered, late: false }
+    }
+
+    /// The trials of a search whose every answer is known.
+    fn trials(bracket: &Bracket, goal: &Goal, says: impl Fn(u64) -> Seen) -> (Answer, Vec<Seen>) {
+        let mut trials = Vec::new();
+        loop {
+            match next(bracket, goal, &trials) {
+                Next::Done(answer) => return (answer, trials),
+                Next::Try(rate) => trials.push(says(rate)),
+            }
+        }
+    }
+
+    #[test]
+    fn round_trips_that_alone_miss_the_goal_halve_the_interval() {
+        for (precision, most) in [(0.05, 12), (0.02, 13), (0.005, 15)] {
+            let bracket =
+                Bracket { min: 148_000, max: 148_000_000, precision: Precision(precision), ..BRACKET };
+            for truth in [149_000, 700_000, 3_000_000, 9_700_000, 14_200_000, 60_000_000, 147_000_000] {
+                let (answer, trials) = trials(&bracket, &msb(), |rate| match rate {
+                    // Above this, frames are lost as well.
+                    15_000_001.. if truth <= 15_000_000 => seen(rate, Verdict::Above, 15e6),
+                    _ if rate <= truth => seen(rate, Verdict::Below, rate as f64),
+                    _ => Seen { late: true, ..seen(rate, Verdict::Above, rate as f64) },
+                });
+                assert_eq!(answer.ended, Ended::Precise, "{truth}");
+                assert!(answer.low.unwrap() <= truth && truth < answer.high.unwrap(), "{truth}: {answer:?}");
+                let count = trials.len();
+                assert!(count <= most + 4, "{truth} to {precision}: {count} trials");
+            }
+        }
+    }
+
+    /// As behind a queue that drops at random long before the machine is at its end.
+    #[test]
+    fn losses_that_hardly_grow_with_the_rate_do_not_lead_down_in_small_steps() {
+        let bracket = Bracket { precision: Precision(0.05), ..BRACKET };
+        for truth in [20_000, 200_000, 310_000, 700_000] {
+            let (answer, trials) = trials(&bracket, &msb(), |rate| match rate <= truth {
+                true => seen(rate, Verdict::Below, rate as f64),
+                false => seen(rate, Verdict::Above, rate as f64 * 0.98),
+            });
+            assert_eq!(answer.ended, Ended::Precise, "{truth}");
+            assert!(trials.len() <= 18, "{truth}: {} trials", trials.len());
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use doorbell_sim::Ps;
 
 use super::System;
 use super::goal::Goal;
-use super::judge::{Judged, Lengths, judge, least_frames};
+use super::judge::{Judged, Lengths, Verdict, judge, least_frames};
 use super::next::{Answer, Bracket, Next, Seen, between, next, speculate};
 
 /// How often the user's wish to stop is looked at.
@@ -114,7 +114,7 @@ pub fn search<S: System>(
                     Err(error) => break Err(error),
                 };
                 tell(Event::Said(trials.len() + 1, rate, &outcome.judged));
-                seen.push(outcome.seen());
+                seen.push(outcome.seen(goal, system.due(rate)));
                 let (low, high) = between(&seen);
                 tell(Event::Open(low, high.map(|high| high.rate)));
                 trials.push(outcome);
@@ -159,17 +159,21 @@ fn one_trial<S: System>(system: &S, task: &Task, rate: u64, stop: &AtomicBool) -
     let precision = task.bracket.precision;
     let queues = system.queues(rate);
     let lengths = Lengths::new(rate, task.least_frames, queues.before_loss, precision);
+    let lengths = Lengths { due: system.due(rate), ..lengths };
     let trial = system.begin(rate, stop)?;
     let (judged, remains) = judge(trial, task.goal, precision, &lengths, queues.at_most)?;
     Ok(Outcome { rate, judged, remains, host_seconds: since.elapsed().as_secs_f64() })
 }
 
 impl<R> Outcome<R> {
-    fn seen(&self) -> Seen {
+    /// As the search sees it. Of so many frames that were `due`, the rate is a part where there are several ports: so is what was delivered.
+    fn seen(&self, goal: &Goal, due: u64) -> Seen {
+        let part = self.rate as f64 / due.max(1) as f64;
         let (account, verdict) = (&self.judged.account, self.judged.verdict);
+        let late = verdict == Verdict::Above && self.judged.loss <= goal.loss;
         let seconds = account.window.as_secs_f64();
-        let delivered = if seconds > 0.0 { account.arrived as f64 / seconds } else { 0.0 };
-        Seen { rate: self.rate, verdict, delivered }
+        let delivered = if seconds > 0.0 { account.arrived as f64 / seconds * part } else { 0.0 };
+        Seen { rate: self.rate, verdict, delivered, late }
     }
 }
 

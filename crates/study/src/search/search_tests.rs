@@ -44,6 +44,15 @@ fn an_exact_knee_is_found_in_three_trials() {
 }
 
 #[test]
+fn rates_are_those_at_each_of_several_ports() {
+    let found = find(&Queue { ports: 4, ..Queue::new(20_000_000, 1_700) }, "msb");
+    let (low, high) = precise(&found);
+    let truth = 5_000_000.0 / 0.99;
+    assert!(low <= truth && truth <= high, "{low} to {high}, not {truth}");
+    assert!(found.trials.len() <= 3, "{} trials", found.trials.len());
+}
+
+#[test]
 fn a_loss_at_every_rate_below_the_goal_does_not_hide_the_knee() {
     for unseen in [false, true] {
         let queue = Queue { leak: 0.004, leak_unseen: unseen, ..Queue::new(2_000_000, 1_700) };
@@ -107,6 +116,32 @@ fn a_bound_on_latency_is_missed_at_every_rate_or_at_none() {
     };
     assert_eq!(with("p99=5us").ended, Ended::Precise);
     assert_eq!(with("p99=4us").ended, Ended::BelowLowest);
+}
+
+#[test]
+fn a_bound_on_latency_far_below_the_knee_is_found_by_halving() {
+    let never = AtomicBool::new(false);
+    let goal = Goal { latency: Some("p99=6us".parse().unwrap()), ..("msb".parse().unwrap()) };
+    for slow_from in [150_000, 900_000, 3_300_000, 15_000_000] {
+        let queue = Queue { slow_from, ..Queue::new(20_000_000, 1_700) };
+        let found = search(&queue, &bracket(5.0), &goal, None, 1, &never, &mut |_| {}).unwrap().unwrap();
+        let Answer { low: Some(low), high: Some(high), ended: Ended::Precise } = found.answer else {
+            panic!("{:?}", found.answer)
+        };
+        assert!(low <= slow_from && slow_from < high, "{low} to {high}, not {slow_from}");
+        assert!(found.trials.len() <= 16, "{slow_from}: {} trials", found.trials.len());
+    }
+}
+
+#[test]
+fn a_load_that_offers_less_than_its_rate_meets_no_goal_there() {
+    for (offered, ended) in [(0.97, Ended::AtHighest), (0.5, Ended::Undecided), (0.0, Ended::Undecided)] {
+        let queue = Queue { offered, ..Queue::new(2 * LINE, 1_700) };
+        assert_eq!(find(&queue, "msb").answer.ended, ended, "{offered}");
+    }
+    // What it loses at that counts all the same.
+    let queue = Queue { offered: 0.5, ..Queue::new(1_000, 1_700) };
+    assert_eq!(find(&queue, "msb").answer.ended, Ended::BelowLowest);
 }
 
 #[test]

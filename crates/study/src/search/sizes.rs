@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use doorbell_bench::{RunConfig, RunError, Session};
-use doorbell_loadgen::Rate;
+use doorbell_bench::{Benchmark, RunConfig, RunError, Session};
+use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::ConfigError;
 use doorbell_results::{PointSummary, Ran, SearchCost, SearchSummary, SizeSummary, TrialSummary};
-use doorbell_sim::{Bytes, Frame};
+use doorbell_sim::{Bytes, Frame, Ps};
 
 use super::goal::{Goal, Precision};
 use super::judge::Verdict;
@@ -20,6 +20,8 @@ use super::run::{Event, Found, Outcome, search};
 const TRIALS_MAX: usize = 40;
 /// Without a lowest rate, this share of the highest is it.
 const MIN_SHARE: u64 = 1000;
+/// So many frames on their way at most are more than a ring holds: an overload loses frames before it waits for the limit.
+const OPEN_FROM: u32 = 4096;
 
 /// What is sought.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,10 +54,72 @@ impl SearchRequest {
         Ok(Bracket { min, max, precision: self.precision, trials_max: TRIALS_MAX })
     }
 
-    /// Checks that there is something between the rates for every frame size.
+    /// What there is to say of a highest rate that the line does not carry.
+    pub fn beyond_the_line(&self, config: &RunConfig, sizes: &[Bytes]) -> Option<String> {
+        let max = self.max?;
+        let over =
+            sizes.iter().filter(|size| frames_per_second(max, config, **size) > line_rate(config, **size));
+        let lines =
+            over.map(|size| format!("{} Mpps of {size} frames", line_rate(config, *size) as f64 / 1e6));
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then(|| {
+            let lines = lines.join(", ");
+            format!("{max} is more than the line carries, whose rate is tried instead: {lines}")
+        })
+    }
+
+    /// Checks that the traffic has a rate, and that there is something between the rates for every frame size.
     pub fn validate(&self, config: &RunConfig, sizes: &[Bytes]) -> Result<(), ConfigError> {
+        has_a_rate(&config.loadgen.traffic)?;
         sizes.iter().try_for_each(|size| self.bracket(config, *size).map(drop))
     }
+}
+
+/// Refuses traffic of which a trial at a rate would say nothing: its rate follows from the answers, it ends before the trial does, or its
+/// rate is not one.
+fn has_a_rate(traffic: &TrafficConfig) -> Result<(), ConfigError> {
+    let wrong =
+        |key: String, problem: String| Err(ConfigError::new(format!("loadgen.traffic.{key}"), problem));
+    if let Some(most) = traffic.outstanding.filter(|most| *most < OPEN_FROM) {
+        let problem = format!(
+            "at most {most} frames on their way are a closed loop: how many are sent follows from what comes back, so there is no \
+             rate to seek. Measure it with `doorbell run`, several limits with a sweep over loadgen.traffic.outstanding; or search \
+             with a limit that is not reached, such as loadgen.traffic.outstanding=65536"
+        );
+        return wrong("outstanding".to_owned(), problem);
+    }
+    let ends = |frames: Option<u64>, duration: Option<Ps>| {
+        let frames = frames.map(|frames| ("frames", format!("{frames} frames")));
+        frames.or(duration.map(|duration| ("duration", duration.to_string())))
+    };
+    let goes_on = "a trial goes on until it has said on which side of the goal its rate is";
+    if let Some((key, after)) = ends(traffic.frames, traffic.duration) {
+        let problem = format!("{goes_on}, and this traffic ends after {after}; leave it out in a search");
+        return wrong(key.to_owned(), problem);
+    }
+    for (place, stream) in traffic.streams.iter().enumerate() {
+        let (name, key) = (stream.name(place), |key: &str| format!("streams[{place}].{key}"));
+        if stream.ramp.is_some() {
+            let problem = format!(
+                "the rate of stream \"{name}\" changes, so there is no one rate to seek; leave the ramp out in a search, or \
+                 measure it with `doorbell run`"
+            );
+            return wrong(key("ramp"), problem);
+        }
+        if let Some((which, after)) = ends(stream.frames, stream.duration) {
+            let problem =
+                format!("{goes_on}, and stream \"{name}\" ends after {after}; leave it out in a search");
+            return wrong(key(which), problem);
+        }
+    }
+    Ok(())
+}
+
+/// The configuration of a search's results: what trials expect back is what the workload does to frames.
+pub fn searched(config: &RunConfig, benchmark: &Benchmark) -> RunConfig {
+    let mut config = config.clone();
+    config.loadgen.traffic.returned = benchmark.workload(&config).returned;
+    config
 }
 
 /// What happens in a search for one frame size.
@@ -80,6 +144,9 @@ pub fn search_summary(
         goal: request.goal.to_string(),
         loss_goal: request.goal.loss,
         precision: request.precision.0,
+        min: request.min.map(|rate| rate.to_string()),
+        max: request.max.map(|rate| rate.to_string()),
+        frames: request.frames,
         jobs,
         host_seconds,
         incomplete: None,
@@ -224,5 +291,66 @@ fn trial_summary(trial: &Outcome<PointSummary>) -> TrialSummary {
         steady: point.steady.clone(),
         state_hash: point.state_hash.clone(),
         host_seconds: trial.host_seconds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_bench::resolve;
+
+    use super::*;
+
+    #[test]
+    fn a_highest_rate_that_the_line_does_not_carry_is_told() {
+        let config = resolve("fast", &[] as &[String]).unwrap();
+        let said = |max: &str| {
+            let max = Some(max.parse().unwrap());
+            let request = SearchRequest {
+                goal: "msb".parse().unwrap(),
+                precision: Precision(0.02),
+                min: None,
+                max,
+                frames: None,
+            };
+            request.beyond_the_line(&config, &[Bytes(64), Bytes(1518)])
+        };
+        assert_eq!(said("8Mpps"), None);
+        assert_eq!(
+            said("100Mpps").unwrap(),
+            "100Mpps is more than the line carries, whose rate is tried instead: 8.127438 Mpps of 1518B frames"
+        );
+    }
+
+    #[test]
+    fn traffic_that_has_no_one_rate_is_refused_with_what_to_do() {
+        let request = SearchRequest {
+            goal: "msb".parse().unwrap(),
+            precision: Precision(0.02),
+            min: None,
+            max: None,
+            frames: None,
+        };
+        let of = |set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|text| format!("loadgen.traffic.{text}")).collect();
+            let config = resolve("fast", &set).unwrap();
+            request.validate(&config, &[Bytes(64)]).map_err(|error| error.to_string())
+        };
+        for (set, parts) in [
+            ("outstanding=2", ["loadgen.traffic.outstanding", "doorbell run"]),
+            ("frames=10000", ["loadgen.traffic.frames", "ends after 10000 frames"]),
+            ("duration=2ms", ["loadgen.traffic.duration", "ends after 2ms"]),
+            (
+                "streams=[{}, {name=\"more\", ramp={to=\"9Mpps\", over=\"1ms\"}}]",
+                ["loadgen.traffic.streams[1].ramp", "stream \"more\""],
+            ),
+            ("streams=[{frames=100}]", ["loadgen.traffic.streams[0].frames", "stream \"stream0\""]),
+            ("streams=[{duration=\"1ms\"}]", ["loadgen.traffic.streams[0].duration", "ends after 1ms"]),
+        ] {
+            let error = of(&[set]).unwrap_err();
+            assert!(parts.iter().all(|part| error.contains(part)), "{set}: {error}");
+        }
+        assert_eq!(of(&[]), Ok(()));
+        assert_eq!(of(&["outstanding=65536"]), Ok(()), "it is never reached");
+        assert_eq!(of(&["streams=[{arrivals=\"poisson\"}, {start_after=\"1us\"}]"]), Ok(()));
     }
 }

@@ -24,6 +24,12 @@ pub(super) struct Queue {
     pub dip: Option<(u64, u64)>,
     /// Time in the queue and beside it.
     pub latency: Ps,
+    /// Above this rate it is ten times as long.
+    pub slow_from: u64,
+    /// Ports of which each offers the rate.
+    pub ports: u64,
+    /// Of a rate no more than this share is offered, whatever it is.
+    pub offered: f64,
 }
 
 impl Queue {
@@ -36,7 +42,14 @@ impl Queue {
             noise: 0.0,
             dip: None,
             latency: Ps::from_us(5),
+            slow_from: u64::MAX,
+            ports: 1,
+            offered: 1.0,
         }
+    }
+
+    fn latency_at(&self, rate: u64) -> Ps {
+        Ps(self.latency.0 * if rate > self.slow_from { 10 } else { 1 })
     }
 
     /// The share of frames that a load loses in the end.
@@ -73,6 +86,10 @@ impl System for Queue {
     fn queues(&self, _rate: u64) -> Queues {
         Queues { before_loss: self.depth as u64, at_most: self.depth as u64 + 64 }
     }
+
+    fn due(&self, rate: u64) -> u64 {
+        rate * self.ports
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +116,7 @@ impl Load<'_> {
     /// A hundredth of a millisecond, with a capacity of its own.
     fn step(&mut self, seconds: f64) {
         let q = self.queue;
-        let offered = self.rate as f64 * seconds;
+        let offered = (self.rate * q.ports) as f64 * q.offered * seconds;
         let leaked = offered * q.leak;
         let noise = 1.0 + q.noise * ((self.rng.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0);
         let served = (q.capacity_at(self.rate) * seconds * noise).min(self.all.queued + offered - leaked);
@@ -131,7 +148,8 @@ impl Trial for Load<'_> {
         }
         let all = &self.all;
         let (returned, dropped) = (all.returned as u64, all.dropped as u64);
-        let latency = Some((self.queue.latency, self.queue.latency));
+        let latency = self.queue.latency_at(self.rate);
+        let latency = Some((latency, latency));
         Ok(Standing { offered: (all.offered as u64).max(returned + dropped), returned, dropped, latency })
     }
 
@@ -147,7 +165,7 @@ impl Trial for Load<'_> {
             offered: (a.offered - b.offered).round() as u64,
             lost,
             arrived: (a.returned - b.returned).round() as u64,
-            latency: Some((self.queue.latency, self.queue.latency)),
+            latency: Some((self.queue.latency_at(self.rate), self.queue.latency_at(self.rate))),
             window: Ps(self.gone.0 - self.opened.0),
             simulated: self.gone,
         };

@@ -1,0 +1,194 @@
+//! What figures are called: in a point's `summary.json`, and in tables and comparisons, where names carry units. Both names are
+//! understood wherever a figure is asked for.
+
+use std::fmt;
+
+use doorbell_results::{
+    Confidence, Drops, IperfFigures, LatencyConfidence, LatencySummary, PlayedFigures, PointSummary,
+    SearchCost, SizeSummary,
+};
+use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
+
+use super::table::CAUSES;
+
+/// What a summary calls without a unit, and what the table calls it.
+const RENAMED: [(&str, &str); 8] = [
+    ("frame_size", "frame_size_bytes"),
+    ("drops.dma", "dropped_frames.dma"),
+    ("drops.core", "dropped_frames.core"),
+    ("drops.tx", "dropped_frames.tx"),
+    ("drops.nic_other", "dropped_frames.nic_other"),
+    ("drops.link", "dropped_frames.link"),
+    ("drops.guest", "dropped_frames.guest"),
+    ("ended", "search.ended"),
+];
+/// The groups among these: what a summary calls them, and what the table does.
+const GROUPS: [(&str, &str); 1] = [("drops", "dropped_frames")];
+/// What a table has besides figures and parameters.
+const OWN: [&str; 5] = ["index", "rate", "repetition", "seed", "point"];
+
+/// A figure's name with its unit.
+pub(crate) fn renamed(name: String) -> String {
+    RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned())
+}
+
+/// What tables call a figure, or a group of figures, that goes by either name.
+pub(crate) fn in_tables(name: &str) -> String {
+    let group = GROUPS.iter().find(|(old, _)| *old == name);
+    group.map_or_else(|| renamed(name.to_owned()), |(_, new)| (*new).to_owned())
+}
+
+/// The names that columns of a table can have besides those of parameters.
+pub(super) struct Names {
+    /// Each column that is known by its whole name.
+    pub own: Vec<String>,
+    /// What may have parts, whose names depend on the machine and what runs there.
+    open: Vec<String>,
+}
+
+impl Names {
+    /// Whether a column may have this name.
+    pub fn have(&self, name: &str) -> bool {
+        let name = in_tables(name);
+        let in_group =
+            |group: &String| name.strip_prefix(group.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        self.own.contains(&name) || self.open.iter().any(in_group)
+    }
+}
+
+/// The names of the figures that points have, of which each was searched or measured.
+pub(super) fn of_points(searched: bool) -> Names {
+    let mut own: Vec<String> = OWN.iter().map(|name| (*name).to_owned()).collect();
+    let mut open = Vec::new();
+    // What is one of these has parts whose names are known.
+    let parts = |name: &str| -> Option<Vec<&'static str>> {
+        Some(match name {
+            "latency_ns" | "latency_from_actual_ns" | "delay_variation_ns" | "answer_latency_ns" => {
+                fields::<LatencySummary>()
+            }
+            "confidence_95.latency_ns" => fields::<LatencyConfidence>(),
+            "confidence_95" => fields::<Confidence>(),
+            "drops" => fields::<Drops>(),
+            "cost" => fields::<SearchCost>(),
+            _ => return None,
+        })
+    };
+    let of_points = serde_json::to_value(PointSummary::default()).expect("a summary serialises");
+    let is_plain = |name: &str| of_points[name].is_number() || of_points[name].is_string();
+    let mut waiting: Vec<String> =
+        of_points.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
+    let beside = [fields::<IperfFigures>(), fields::<PlayedFigures>()];
+    let searched = if searched { fields::<SizeSummary>() } else { Vec::new() };
+    let further = beside.into_iter().flatten().chain(searched).chain(PointSummary::SOMETIMES);
+    waiting.extend(further.map(str::to_owned));
+    while let Some(name) = waiting.pop() {
+        match parts(&name) {
+            Some(fields) => waiting.extend(fields.into_iter().map(|field| format!("{name}.{field}"))),
+            None => {
+                if !is_plain(&name) {
+                    open.push(name.clone());
+                }
+                own.push(renamed(name));
+            }
+        }
+    }
+    own.extend(CAUSES.iter().map(|cause| format!("dropped_share.{cause}")));
+    own.sort();
+    own.dedup();
+    Names { own, open }
+}
+
+/// The names of a struct's fields, as files have them.
+fn fields<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    // It asks for its fields, and gets none.
+    let _ = T::deserialize(Asked(&mut names));
+    names
+}
+
+/// A source of nothing that writes down which fields it is asked for.
+struct Asked<'a>(&'a mut Vec<&'static str>);
+
+/// It holds nothing.
+#[derive(Debug)]
+struct Nothing;
+
+impl fmt::Display for Nothing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is nothing here")
+    }
+}
+
+impl std::error::Error for Nothing {}
+
+impl serde::de::Error for Nothing {
+    fn custom<T: fmt::Display>(_: T) -> Nothing {
+        Nothing
+    }
+}
+
+impl<'de> Deserializer<'de> for Asked<'_> {
+    type Error = Nothing;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Nothing> {
+        Err(Nothing)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Nothing> {
+        self.0.extend(fields);
+        Err(Nothing)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct seq tuple
+        tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_go_by_their_name_in_a_summary_and_in_a_table() {
+        assert_eq!(in_tables("drops.dma"), "dropped_frames.dma");
+        assert_eq!(in_tables("drops"), "dropped_frames");
+        assert_eq!(in_tables("frame_size"), "frame_size_bytes");
+        assert_eq!(in_tables("latency_ns.p99"), "latency_ns.p99");
+        let (measured, searched) = (of_points(false), of_points(true));
+        for name in [
+            "drop_rate",
+            "drops.dma",
+            "dropped_frames.dma",
+            "dropped_share.core",
+            "latency_ns.p99_9",
+            "confidence_95.latency_ns.p50",
+            "confidence_95.delivered_mpps",
+            "frame_size",
+            "timing.packet cost.saturation",
+            "transfer.goodput_gbps",
+            "interrupts_per_second",
+            "host_seconds",
+            "offered_gbps",
+            "answer_latency_ns.p50",
+            "cycles",
+            "goodput_gbps",
+            "kinds.copy.share",
+            "network.switches.tor.outputs.server.residence_ns.p99",
+        ] {
+            assert!(measured.have(name) && searched.have(name), "{name}");
+        }
+        for name in ["drop_rat", "drops.dam", "latency_ns", "latency_ns.p98", "tinming.x", "ipc.x", ""] {
+            assert!(!measured.have(name) && !searched.have(name), "{name}");
+        }
+        for name in ["low_mpps", "ended", "search.ended", "cost.trials"] {
+            assert!(!measured.have(name) && searched.have(name), "{name}");
+        }
+    }
+}
