@@ -86,8 +86,8 @@ fn what_is_thrown_away_is_no_frame() {
 #[test]
 fn a_doorbell_is_a_store_and_moves_no_ring() {
     let mut follower = follower();
-    let tail = Device::Register { offset: E1000E.transmit + 0x18, size: 4, value: 7, stored: None };
-    let store = Happening::Register { addr: PhysAddr(0xfeb0_0000), size: 4, value: 7 };
+    let tail = Device::Register { offset: E1000E.transmit + 0x18, size: 4, value: 7 };
+    let store = Happening::Register { addr: PhysAddr(0xfeb0_0000), size: 4, value: 7, stored: None };
     assert_eq!(told(&mut follower, &[tail]), [store]);
     assert!(
         E1000E.is_tail(0x2818)
