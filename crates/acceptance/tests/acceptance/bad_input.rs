@@ -99,10 +99,10 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     other_version[16] += 1;
     refused(Some(&other_version), "this doorbell reads format");
     run_from(folder.path(), &out, &[]).refused_with(&["directory"]);
-    for set in ["platform.ram=512MiB", "platform.timebase=10MHz", "nic.mac=02:00:00:00:00:07", "dpdk.rxd=512"]
-    {
+    for set in ["platform.ram=512MiB", "platform.timebase=10MHz", "nic.mac=02:00:00:00:00:07"] {
         short_run(&out, &["--set", set]).refused_with(&["belongs to another machine"]);
     }
+    short_run(&out, &["--set", "dpdk.rxd=512"]).refused_with(&["of another guest", "\"doorbell.rxd=512\""]);
     // What the guest cannot see may differ.
     short_run(&out, &["--set", "link.rate=40Gbps", "--set", "nic.rx_fifo=128KiB"]).success();
 }

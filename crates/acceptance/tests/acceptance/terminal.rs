@@ -98,5 +98,5 @@ fn a_pipe_that_ends_ends_the_guest() {
 fn a_checkpoint_of_the_shell_is_none_of_another_command_line(file: &Path) {
     let output = boot(&["--append", "doorbell.app=testpmd", "--checkpoint"]).arg(file).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("belongs to another machine"), "{text}");
+    assert!(!output.status.success() && text.contains("of another guest"), "{text}");
 }
