@@ -65,6 +65,8 @@ impl Load {
             start_after: Ps::ZERO,
             rate: Rate::Frames(1_000_000),
             outstanding: Some(PRELOAD_OUTSTANDING),
+            // However long the measurement waits.
+            timeout: TrafficConfig::default().timeout.max(self.traffic.timeout),
             ..self.traffic.clone()
         })
     }

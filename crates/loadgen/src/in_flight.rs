@@ -228,6 +228,11 @@ impl InFlight {
         }
     }
 
+    /// A ring of so many as this one, for a saved one in which no frame ever was: how many are remembered is configuration until traffic starts.
+    pub(crate) fn sized(&self, state: InFlightState) -> InFlightState {
+        if state.next == 0 { InFlightState { slots: self.slots.len() as u64, ..state } } else { state }
+    }
+
     /// The ring as it was saved, of several streams or one, unless no ring can have been so.
     pub(crate) fn restore(state: InFlightState, several: bool) -> Option<InFlight> {
         let count = u32::try_from(state.slots).ok().filter(|n| n.is_power_of_two() && *n <= 1 << 24)?;
@@ -268,6 +273,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn a_saved_ring_takes_the_size_of_this_one_until_a_frame_was_in_it() {
+        let (mut other, own) = (InFlight::new(4096), InFlight::new(1024));
+        assert_eq!(InFlight::restore(own.sized(other.save()), false).unwrap().slots.len(), 1024);
+        other.push(times(1), Origin::default());
+        assert_eq!(InFlight::restore(own.sized(other.save()), false).unwrap().slots.len(), 4096);
+    }
 
     fn times(n: u64) -> SendTimes {
         SendTimes { intended: Ps(10 * n), actual: Ps(10 * n + n % 3) }

@@ -77,7 +77,7 @@ impl LoadGen {
         state.traffic.validate().map_err(|error| wrong(error.to_string()))?;
         let run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
         let mut run = run.map_err(|error| wrong(error.to_string()))?;
-        let in_flight = InFlight::restore(state.in_flight, run.streams.are_several())
+        let in_flight = InFlight::restore(self.in_flight.sized(state.in_flight), run.streams.are_several())
             .filter(|in_flight| in_flight.streams().all(|stream| stream < run.streams.count()));
         let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight do not add up".to_owned()))?;
         let measurement = state.measurement.as_ref().map(Measurement::restore).transpose()?;

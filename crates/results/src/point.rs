@@ -244,7 +244,7 @@ pub struct Profiled<'a> {
 
 impl PointSummary {
     /// Fields that are left out of the file where a point has none of them.
-    pub const SOMETIMES: [&str; 16] = [
+    pub const SOMETIMES: [&str; 17] = [
         "beside",
         "cores",
         "drive_behind",
@@ -256,6 +256,7 @@ impl PointSummary {
         "latency_stages_ns",
         "memory_over_time",
         "network",
+        "outstanding",
         "steady",
         "streams",
         "timing",

@@ -270,9 +270,12 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
     })
 }
 
-/// Whether it is as "10.0.0.2/24" or "fd00::2/64".
+/// Whether it is as "10.0.0.2/24" or "fd00::2/64"; with "none" a port has no address.
 fn is_address_of_network(text: &str) -> bool {
-    let Some((address, prefix)) = text.split_once('/') else { return false };
+    let Some((address, prefix)) = text.split_once('/') else { return text == "none" };
+    if prefix.starts_with('+') {
+        return false;
+    }
     match (address.parse(), prefix.parse::<u8>()) {
         (Ok(IpAddr::V4(_)), Ok(prefix)) => prefix <= 32,
         (Ok(IpAddr::V6(_)), Ok(prefix)) => prefix <= 128,

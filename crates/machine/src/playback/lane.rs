@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
-use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening, Stored};
+use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
 
 use super::PlaybackError;
 use super::devices::DeviceMap;
@@ -42,6 +42,8 @@ pub(super) struct Lane {
     /// How far each hart has come: when, and after how many instructions.
     progress: Vec<Progress>,
     reached: Vec<u64>,
+    /// How many instructions each has.
+    instructions: Vec<u64>,
     /// The hart and its instructions that the last event ahead is behind: before them nothing happens that is not known.
     awaited: (u16, u64),
     events: Option<DeviceReader>,
@@ -79,6 +81,10 @@ impl Lane {
             survey = Survey::of(file, &mut devices, &mut place)?;
         }
         let paced = pacing.as_ref().map(|pacing| pacing.of(&survey, planned.at_end, Ps::ZERO)).transpose()?;
+        let instructions = match &input.0 {
+            Input::Own(file) => file.counts().instructions.clone(),
+            Input::ChampSim(_) => Vec::new(),
+        };
         let mut lane = Lane {
             input,
             at_end: planned.at_end,
@@ -89,6 +95,7 @@ impl Lane {
             survey,
             progress: Vec::new(),
             reached: Vec::new(),
+            instructions,
             awaited: NEVER,
             events: None,
             ahead: VecDeque::new(),
@@ -238,13 +245,17 @@ impl Lane {
     fn read(&mut self) -> Result<Option<ToCome>, PlaybackError> {
         let Some(reader) = &mut self.events else { return Ok(None) };
         let Some(mut event) = reader.next()? else { return Ok(None) };
-        if usize::from(event.hart) >= self.harts {
-            return Err(PlaybackError::Contradiction { hart: event.hart, after: event.after, has: 0 });
-        }
-        if let Happening::Register { stored: Some(Stored { hart, after }), .. } = event.what
-            && usize::from(hart) >= self.harts
+        let stored = match event.what {
+            Happening::Register { stored, .. } => stored,
+            _ => None,
+        };
+        for (hart, after) in
+            [(event.hart, event.after)].into_iter().chain(stored.map(|stored| (stored.hart, stored.after)))
         {
-            return Err(PlaybackError::Contradiction { hart, after, has: 0 });
+            let has = self.instructions.get(usize::from(hart)).copied().unwrap_or(0);
+            if usize::from(hart) >= self.harts || after > has {
+                return Err(PlaybackError::Contradiction { hart, after, has });
+            }
         }
         let Happening::Dma(dma) = &mut event.what else { return Ok(Some((event, None))) };
         if u64::from(dma.len) > ACCESS_MAX {

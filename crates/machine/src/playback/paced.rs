@@ -3,7 +3,7 @@
 //!
 //! | What | follows |
 //! |---|---|
-//! | stores to registers | their instructions, as recorded |
+//! | stores to registers | the instructions that made them, by as long as the attachment takes; the instructions executed until they arrived, if that is not told |
 //! | a descriptor fetch | the store of the tail that gives the last of its descriptors |
 //! | a frame's data in memory | its arrival, and the fetch of its descriptor |
 //! | its descriptor's write-back, and the interrupt | what the device did before them on the receive side |
@@ -73,6 +73,7 @@ pub(super) struct Paced {
     software_at: Ps,
     /// Stores to devices that have left their harts, each known by hart and instruction, and when they arrive.
     stores: BTreeMap<(u16, u64), Ps>,
+    tells_stores: bool,
     wakes: VecDeque<Wake>,
     wakes_gone: u64,
     reports: VecDeque<Report>,
@@ -101,6 +102,7 @@ impl Paced {
             software: VecDeque::new(),
             software_at: Ps::ZERO,
             stores: BTreeMap::new(),
+            tells_stores: survey.tells_stores,
             wakes: VecDeque::new(),
             wakes_gone: 0,
             reports: VecDeque::new(),
@@ -165,6 +167,7 @@ impl Paced {
                 Some(Stored { hart, after }) => match self.stores.get(&(hart, after)) {
                     Some(arrives) => *arrives,
                     // It may be another instruction than a store to a device: then when that is over.
+                    None if self.stopped => anchor(&item.event)? + item.event.since,
                     None => anchor(&DeviceEvent { hart, after: after.saturating_add(1), ..item.event })?,
                 },
             };
@@ -250,7 +253,9 @@ impl Paced {
 
     /// A hart's store to a device, its instruction of that number, arrives then.
     pub fn store(&mut self, hart: u16, position: u64, arrives: Ps) {
-        self.stores.insert((hart, position), arrives);
+        if self.tells_stores {
+            self.stores.insert((hart, position), arrives);
+        }
     }
 
     /// A request that happened is done then.

@@ -117,6 +117,8 @@ pub struct Survey {
     sent: u64,
     /// The most that were inside.
     inside: u64,
+    /// Whether it is told which instructions stored to registers.
+    pub(super) tells_stores: bool,
     /// Which answers are to which requests; its interrupts say something where there is one hart.
     pub(super) pairs: Pairs,
     pace: Pace,
@@ -178,14 +180,17 @@ impl Survey {
                 self.sent += 1;
                 self.begun_before = self.begun_before.max(self.sent.saturating_sub(self.received));
             }
-            Happening::Register { .. } => match ring::tail(&event.what) {
-                Some(tail) if tail.way == Way::Receive => device.receive.survey_tail(tail),
-                Some(tail) => {
-                    device.transmit.survey_tail(tail);
-                    device.doorbells.ring(tail);
+            Happening::Register { stored, .. } => {
+                self.tells_stores |= stored.is_some();
+                match ring::tail(&event.what) {
+                    Some(tail) if tail.way == Way::Receive => device.receive.survey_tail(tail),
+                    Some(tail) => {
+                        device.transmit.survey_tail(tail);
+                        device.doorbells.ring(tail);
+                    }
+                    None => {}
                 }
-                None => {}
-            },
+            }
             Happening::Dma(dma) => self.note_dma(event, &dma),
             Happening::Interrupt { raised: true } if self.harts == 1 => {
                 self.pairs.interrupt(event, self.sent)
