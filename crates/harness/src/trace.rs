@@ -69,7 +69,9 @@ fn event(input: &mut Input<'_>, of_hart: &[u64]) -> DeviceEvent {
         1 => Happening::FrameIn { bytes: 64 },
         2 => Happening::FrameOut { bytes: 64 },
         3 => {
-            let stored = input.flag().then(|| Stored { hart: input.u8().into(), after: input.value() });
+            let by = input.below(of_hart.len() as u64) as u16;
+            let executed = input.below(of_hart[usize::from(by)] + 1);
+            let stored = input.flag().then_some(Stored { hart: by, after: executed });
             Happening::Register { addr: PhysAddr(0x4000_2818), size: 4, value: input.value(), stored }
         }
         write => {
