@@ -71,12 +71,15 @@ pub(crate) fn columns(points: &[&PointSummary]) -> Vec<Headed> {
     COLUMNS.iter().map(|(title, columns)| (*title, columns.iter().map(column).collect())).collect()
 }
 
+/// All of it, as far as it is shown: to be bounded by that says nothing.
+const ALL: f64 = 0.9995;
+
 /// What stands before a figure that is only a bound.
 fn at_most(point: &PointSummary, name: &str) -> &'static str {
     let timing = point.timing.as_ref().filter(|_| name == "saturation");
     // Older files do not know.
-    let is_bound = timing.and_then(|timing| timing.get("packet cost", "saturation_is_bound")).unwrap_or(0.0);
-    if is_bound > 0.0 { "≤" } else { "" }
+    let known = |name| timing.and_then(|timing| timing.get("packet cost", name)).unwrap_or(0.0);
+    if known("saturation_is_bound") > 0.0 && known(name) < ALL { "≤" } else { "" }
 }
 
 /// A figure of the page's table: large ones as counts, small ones with three digits.
@@ -154,9 +157,11 @@ mod tests {
     #[test]
     fn what_is_only_a_bound_says_so() {
         let mut summary = sample::single(0);
-        for (is_bound, shown) in [("0.0", " 53.6 "), ("1.0", "≤53.6 ")] {
+        for (value, is_bound, shown) in
+            [("0.536", "0.0", " 53.6 "), ("0.536", "1.0", "≤53.6 "), ("1.0", "1.0", " 100.0 ")]
+        {
             let text =
-                format!(r#"{{"packet cost": {{"saturation": 0.536, "saturation_is_bound": {is_bound}}}}}"#);
+                format!(r#"{{"packet cost": {{"saturation": {value}, "saturation_is_bound": {is_bound}}}}}"#);
             summary.points[0].timing = Some(serde_json::from_str(&text).unwrap());
             assert!(table(&summary).contains(shown), "{}", table(&summary));
         }
