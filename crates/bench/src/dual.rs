@@ -16,9 +16,9 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::error::RunError;
-use crate::interval::{OpenInterval, all_dropped, meanings};
+use crate::interval::{OpenInterval, meanings};
 use crate::length::Length;
-use crate::losses::{Losses, of_window};
+use crate::losses::of_window;
 use crate::nodes::NodeGuest;
 use crate::observe::{NodeTrace, Observe};
 use crate::registry::Benchmark;
@@ -224,12 +224,12 @@ pub fn run_driven(
         }
         false => None,
     };
-    let (open, begin) = (OpenInterval::begin(&mut network, observe, trace.as_ref()), Losses::of(&network));
+    let open = OpenInterval::begin(&mut network, observe, trace.as_ref());
     control.begin("measuring", network.now(), Some(times.end - network.now()));
     until(&mut network, times.end, control)?;
-    let (mut interval, end) = (open.end(&mut network, trace.as_ref()), Losses::of(&network));
+    let mut interval = open.end(&mut network, trace.as_ref());
     let driven = result(&mut network, times.give_up + PATIENCE, control)?;
-    let losses = [end.since(&begin), Losses::of(&network).since(&end)].map(on_both_ways);
+    let losses = [interval.lost.with_drive(), interval.lost_behind(&network).with_drive()];
     network.check_conservation();
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
@@ -306,12 +306,6 @@ fn found(console: &str) -> Option<Driven> {
 fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
     let (node, why) = why_ended(network, outcome, "the drive node printed no result");
     RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
-}
-
-/// What the tested node lost by cause, and what the cable and the drive node's NIC lost.
-fn on_both_ways((nodes, link): (Vec<Drops>, u64)) -> Drops {
-    let [test, drive] = &nodes[..] else { panic!("there are two nodes") };
-    test.and(&Drops { nic_other: all_dropped(drive), link, ..Drops::default() })
 }
 
 /// Frames and round trips as the drive node counted them. What neither NICs nor the cable dropped, the guest did. `losses` are those within

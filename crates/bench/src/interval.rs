@@ -10,10 +10,11 @@ use doorbell_wire::LinkStats;
 
 use crate::beside;
 use crate::config::RunConfig;
+use crate::losses::{Losses, Lost};
 use crate::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
 use crate::ports;
 use crate::timing;
-use crate::window::{NicTotals, OpenWindow, Window, port_totals};
+use crate::window::{OpenWindow, Window};
 use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
 
 /// An interval that has begun.
@@ -21,8 +22,7 @@ pub(crate) struct OpenInterval {
     begun: Ps,
     nodes: Vec<OpenWindow>,
     sent: Vec<LinkStats>,
-    /// By node and port.
-    arrived: Vec<Vec<NicTotals>>,
+    losses: Losses,
     carried: Option<[Carried; 2]>,
     by_port: BTreeMap<u16, [Carried; 2]>,
 }
@@ -36,8 +36,10 @@ pub(crate) struct Interval {
     pub sent: Vec<Direction>,
     /// How long each direction was busy, in picoseconds.
     pub busy: Vec<u64>,
-    /// Frames that each node's NICs dropped on arrival, by port.
-    pub dropped: Vec<Vec<Drops>>,
+    /// Frames that NICs, cables and switches lost.
+    pub lost: Lost,
+    /// What they had lost by its end.
+    losses: Losses,
     /// By the end that sent, on the first link, if its flows are followed.
     pub carried: Option<[Carried; 2]>,
     /// The same by those ports of the first end that are followed.
@@ -71,7 +73,7 @@ impl OpenInterval {
             begun: network.now(),
             nodes: network.nodes().map(OpenWindow::begin).collect(),
             sent: sent(network),
-            arrived: network.nodes().map(port_totals).collect(),
+            losses: Losses::of(network),
             carried: network.carried(0),
             by_port: network.carried_by_port(0),
         }
@@ -88,7 +90,7 @@ impl OpenInterval {
         let nodes: Vec<Window> = windows.collect();
         let links = sent(network).into_iter().zip(&self.sent).map(|(now, begin)| now.since(begin));
         let links: Vec<LinkStats> = links.collect();
-        let arrived = self.arrived.iter().zip(network.nodes());
+        let losses = Losses::of(network);
         let carried = network.carried(0).zip(self.carried);
         let change = |now: &[Carried; 2], begin: &[Carried; 2]| [0, 1].map(|end| now[end].since(&begin[end]));
         let by_port = network.carried_by_port(0);
@@ -97,7 +99,8 @@ impl OpenInterval {
             seconds: (network.now() - self.begun).as_secs_f64(),
             sent: links.iter().map(direction).collect(),
             busy: links.iter().map(|link| link.busy_ps).collect(),
-            dropped: arrived.map(|(begin, node)| dropped(begin, &port_totals(node))).collect(),
+            lost: losses.since(&self.losses),
+            losses,
             carried: carried.map(|(now, begin)| change(&now, &begin)),
             by_port: by_port.map(|((port, now), begin)| (*port, change(now, begin))).collect(),
             instructions: nodes.iter().map(|window| window.instructions).collect(),
@@ -111,19 +114,15 @@ fn direction(link: &LinkStats) -> Direction {
     Direction { frames: link.frames, bytes: link.bytes_l2, lost: link.lost, corrupted: link.corrupted }
 }
 
-fn dropped(begin: &[NicTotals], end: &[NicTotals]) -> Vec<Drops> {
-    begin.iter().zip(end).map(|(begin, end)| Drops { link: 0, ..end.since(begin) }).collect()
-}
-
 /// Frames that a NIC dropped on arrival.
 pub(crate) fn all_dropped(drops: &Drops) -> u64 {
     drops.dma + drops.core + drops.tx + drops.nic_other
 }
 
 impl Interval {
-    /// Frames that all NICs of a node dropped on arrival.
-    pub fn dropped_by(&self, node: usize) -> Drops {
-        self.dropped[node].iter().fold(Drops::default(), |drops, port| drops.and(port))
+    /// What has been lost since its end.
+    pub fn lost_behind(&self, network: &Network) -> Lost {
+        Losses::of(network).since(&self.losses)
     }
 
     /// The figures, with the frames that node `from` sent as those that were offered, and what the other's NIC accepted of
@@ -138,7 +137,7 @@ impl Interval {
     ) -> PointSummary {
         let test = network.node(0);
         let offered = &self.sent[from];
-        let drops = Drops { link: offered.lost, ..self.dropped[1 - from][0].clone() };
+        let drops = Drops { link: offered.lost, ..self.lost.by_port[1 - from][0].clone() };
         let lost = (all_dropped(&drops) + drops.link).min(offered.frames);
         let delivered = offered.frames - lost;
         let cycles = config.core_cycles(self.seconds);

@@ -34,13 +34,41 @@ impl Losses {
         Losses { nics: network.nodes().map(port_totals).collect(), between }
     }
 
-    /// Since another look: by node, and between nodes.
-    pub fn since(&self, begin: &Losses) -> (Vec<Drops>, u64) {
+    /// Since another look.
+    pub fn since(&self, begin: &Losses) -> Lost {
         let node = |(now, begin): (&Vec<NicTotals>, &Vec<NicTotals>)| {
             let ports = now.iter().zip(begin).map(|(now, begin)| Drops { link: 0, ..now.since(begin) });
-            ports.fold(Drops::default(), |all, port| all.and(&port))
+            ports.collect()
         };
-        (self.nics.iter().zip(&begin.nics).map(node).collect(), self.between - begin.between)
+        let by_port = self.nics.iter().zip(&begin.nics).map(node).collect();
+        Lost { by_port, between: self.between - begin.between }
+    }
+}
+
+/// What was lost from one look to another.
+pub(crate) struct Lost {
+    /// Frames that NICs dropped on arrival, by node and port.
+    pub by_port: Vec<Vec<Drops>>,
+    /// On cables and in switches.
+    between: u64,
+}
+
+impl Lost {
+    /// Frames that all NICs of a node dropped on arrival.
+    pub fn by(&self, node: usize) -> Drops {
+        self.by_port[node].iter().fold(Drops::default(), |drops, port| drops.and(port))
+    }
+
+    /// All of it, by cause.
+    pub fn all(&self) -> Drops {
+        let between = Drops { link: self.between, ..Drops::default() };
+        (0..self.by_port.len()).fold(between, |all, node| all.and(&self.by(node)))
+    }
+
+    /// The same of a test node and a drive node, whose NIC's are a drive node's fault.
+    pub fn with_drive(&self) -> Drops {
+        let (link, nic_other) = (self.between, all_dropped(&self.by(1)));
+        self.by(0).and(&Drops { nic_other, link, ..Drops::default() })
     }
 }
 

@@ -112,7 +112,7 @@ impl Side {
     fn of(interval: &Interval, carried: &[Carried; 2]) -> [Side; 2] {
         [0, 1].map(|node| {
             let sent = &interval.sent[node];
-            let lost = sent.lost + all_dropped(&interval.dropped[1 - node][0]);
+            let lost = sent.lost + all_dropped(&interval.lost.by_port[1 - node][0]);
             Side { carried: carried[node].clone(), frames: sent.frames, lost }
         })
     }

@@ -31,7 +31,7 @@ use crate::session::{Ready, Session, Workload};
 use crate::steady::{Pace, Watch};
 use crate::system::System;
 use crate::timing;
-use crate::window::{Look, Window};
+use crate::window::{Look, Window, gap_to_wait_for};
 use doorbell_results::Steady;
 
 /// Where the guest finds its script, and what its init prints around it.
@@ -281,9 +281,7 @@ impl Run<'_, '_> {
     fn measure(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
         self.watch(script.end.as_ref());
         let steady = self.warm_up(script, &config.run)?;
-        let gap = self.machine.next_gap();
-        // Where nothing has been sent yet, a frame that is due at this moment is the window's first.
-        if gap > self.machine.now() {
+        if let Some(gap) = gap_to_wait_for(self.machine) {
             self.run_to(gap)?;
         }
         if let (Some(_), Some(_), Some(phase)) = (self.ended, &script.begin, &steady.warmup) {

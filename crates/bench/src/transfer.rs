@@ -213,7 +213,7 @@ impl Test<'_, '_> {
             said: BTreeMap::new(),
             wire_to_client: interval.sent[0].clone(),
             wire_to_server: interval.sent[1].clone(),
-            nic_drops: [0, 1].map(|node| all_dropped(&interval.dropped[node][0])),
+            nic_drops: [0, 1].map(|node| all_dropped(&interval.lost.by_port[node][0])),
             node_instructions: [0, 1].map(|node| interval.instructions[node]),
             test_idle: test.all,
             drive_idle: drive.all,
@@ -233,7 +233,7 @@ impl Test<'_, '_> {
         Some(Behind {
             wire_to_server: wires[0].clone(),
             wire_to_gateway: wires[1].clone(),
-            nic_drops: [&interval.dropped[2][0], &interval.dropped[0][1]].map(all_dropped),
+            nic_drops: [&interval.lost.by_port[2][0], &interval.lost.by_port[0][1]].map(all_dropped),
             instructions: interval.instructions[2],
             idle: idle.all,
             least_idle: Some(idle.least),

@@ -225,9 +225,7 @@ impl Run<'_, '_, Machine> {
         watch: Option<&WatchRequest>,
         trace: Option<&Trace>,
     ) -> Result<OpenWindow, RunError> {
-        let gap = self.system.next_gap();
-        // Where nothing has been sent yet, a frame that is due at this moment is the window's first.
-        if gap > self.system.now() {
+        if let Some(gap) = gap_to_wait_for(self.system) {
             self.until(gap)?;
         }
         let edge = self.edge();
@@ -379,6 +377,12 @@ impl Run<'_, '_, Machine> {
             self.until(due.max(carried))?;
         }
     }
+}
+
+/// The next moment between two frames, if a window cannot begin now: where nothing has been sent yet it can, and a frame that is due at this
+/// moment is its first.
+pub(crate) fn gap_to_wait_for(machine: &Machine) -> Option<Ps> {
+    Some(machine.next_gap()).filter(|gap| *gap > machine.now())
 }
 
 /// What is wrong with streams that end before a measurement has its frames.

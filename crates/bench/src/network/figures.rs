@@ -45,7 +45,7 @@ pub(crate) fn figures(
 }
 
 fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &Interval) -> NodeFigures {
-    let (window, drops) = (&interval.nodes[node], interval.dropped_by(node));
+    let (window, drops) = (&interval.nodes[node], interval.lost.by(node));
     let cycles = config.core_cycles(interval.seconds);
     let frames = received(network, node, interval).saturating_sub(all_dropped(&drops));
     let timing = window.timed.clone().map(|(begin, end)| {
@@ -85,7 +85,7 @@ pub(crate) fn accepted_bytes(network: &Network, node: usize, interval: &Interval
     };
     let sent = interval.sent.iter().enumerate().filter_map(to_it);
     let (frames, bytes) = sent.fold((0, 0), |(frames, bytes), of| (frames + of.0, bytes + of.1));
-    let accepted = received(network, node, interval).saturating_sub(all_dropped(&interval.dropped_by(node)));
+    let accepted = received(network, node, interval).saturating_sub(all_dropped(&interval.lost.by(node)));
     (bytes as f64 * accepted as f64 / frames.max(1) as f64).round() as u64
 }
 

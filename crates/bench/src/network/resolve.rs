@@ -108,19 +108,15 @@ impl RunConfig {
 
     /// A node without a cable beside others that have some: perhaps its name is not as it was meant.
     fn refuse_uncabled(&self, links: &[LinkPlan]) -> Result<(), ConfigError> {
-        let has_cable = |node: usize| {
-            let ends = links.iter().flat_map(|link| &link.ends);
-            ends.into_iter().any(|end| matches!(end, End::Node { node: at, .. } if *at == node))
-        };
-        let names: Vec<&String> = self.node.keys().collect();
-        let alone = (0..names.len()).find(|node| !has_cable(*node)).filter(|_| !links.is_empty());
-        let Some(alone) = alone else { return Ok(()) };
-        let others = names.iter().copied().filter(|name| *name != names[alone]);
-        let hint = nearest(names[alone], others)
-            .map_or(String::new(), |near| format!("; did you mean node {near}?"));
+        let ends = || links.iter().flat_map(|link| link.ends);
+        let has_cable = |number| ends().any(|end| matches!(end, End::Node { node, .. } if node == number));
+        let alone = self.node.keys().zip(0..).find(|(_, number)| !has_cable(*number));
+        let Some((name, _)) = alone.filter(|_| !links.is_empty()) else { return Ok(()) };
+        let near = nearest(name, self.node.keys().filter(|other| *other != name));
+        let hint = near.map_or(String::new(), |near| format!("; did you mean node {near}?"));
         let problem =
-            format!("no cable ends at it: give it one ([cable.NAME], between = [\"{}\", …])", names[alone]);
-        Err(ConfigError::new(format!("node.{}", names[alone]), format!("{problem}{hint}")))
+            format!("no cable ends at it: give it one ([cable.NAME], between = [\"{name}\", …]){hint}");
+        Err(ConfigError::new(format!("node.{name}"), problem))
     }
 
     /// What says of one machine's run what a network's members say of their own.

@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
-use crate::losses::{Losses, of_window};
+use crate::losses::of_window;
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::nodes::TestbedPlan;
@@ -25,7 +25,7 @@ use crate::phases::{Load, Run};
 use crate::registry::Benchmark;
 use crate::script::NO_TRAFFIC;
 use crate::testbed::Testbed;
-use doorbell_results::{Drops, NetworkFigures, PointSummary, WindowSummary};
+use doorbell_results::{NetworkFigures, PointSummary, WindowSummary};
 
 /// A network's run.
 pub(crate) struct NetworkRun {
@@ -84,17 +84,14 @@ pub(crate) fn run_network(
     run.preload()?;
     type_starts(run.system, topology)?;
     let steady = run.approach()?;
-    let (mut interval, switches, losses) = run.measure((observe, trace.as_ref()))?;
+    let (mut interval, switches) = run.measure((observe, trace.as_ref()))?;
     let settled = run.drain()?;
-    let [begin, end] = &losses;
-    let losses = [end.since(begin), Losses::of(&network).since(end)].map(of_all);
     network.check_conservation();
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(testbed, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let own = figures(&network, &topology.nodes, &interval, &switches);
-    let mut summary =
-        summarise((config, &topology.nodes), &network, (&interval, own), &losses, settled, host);
+    let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
     summary.steady = Some(steady);
     let meanings = meanings(&summary, &network);
     let watched = std::mem::take(&mut interval.watched).into_iter().enumerate();
@@ -145,10 +142,9 @@ impl Run<'_, '_, Network> {
     fn measure(
         &mut self,
         (observe, trace): (&Observe, Option<&NodeTrace>),
-    ) -> Result<(Interval, SwitchMoment, [Losses; 2]), RunError> {
+    ) -> Result<(Interval, SwitchMoment), RunError> {
         self.until(self.next_gap())?;
         let open = OpenInterval::begin(self.system, observe, trace);
-        let begin = Losses::of(self.system);
         let switches = SwitchMoment::of(self.system);
         self.control.begin("measuring", self.system.now(), Some(self.params.duration));
         self.go_on(self.params.duration)?;
@@ -157,8 +153,7 @@ impl Run<'_, '_, Network> {
             generator.end_window();
             generator.stop();
         }
-        let end = Losses::of(self.system);
-        Ok((open.end(self.system, trace), switches, [begin, end]))
+        Ok((open.end(self.system, trace), switches))
     }
 
     /// The next moment at which no frame is on its way into a link from a generator, as far as that is the same for all.
@@ -173,20 +168,18 @@ impl Run<'_, '_, Network> {
 fn summarise(
     (config, nodes): (&RunConfig, &[RunConfig]),
     network: &Network,
-    (interval, own): (&Interval, NetworkFigures),
-    [within, behind]: &[Drops; 2],
-    settled: bool,
+    (interval, own, settled): (&Interval, NetworkFigures, bool),
     (host_seconds, executed): (f64, u64),
 ) -> PointSummary {
     let figures = measured(network).map(|all| all.summary(network.now()));
     let of_nodes = sent_by_nodes(network, interval);
-    let mut drops = within.clone();
+    let mut drops = interval.lost.all();
     let lost = all_dropped(&drops) + drops.link;
     if let Some(figures) = figures.as_ref().filter(|_| settled) {
         let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
         // What a member still holds was not dropped: the drain was too short for it.
         let held: u64 = network.holding().iter().map(|(_, frames)| frames).sum();
-        drops = of_window(within, behind, unharmed.saturating_sub(held));
+        drops = of_window(&drops, &interval.lost_behind(network).all(), unharmed.saturating_sub(held));
     }
     let instructions: u64 = interval.instructions.iter().sum();
     let cycles: f64 = nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum();
@@ -233,11 +226,6 @@ fn measured(network: &Network) -> Option<Measurement> {
     let mut all = windows.next()?.clone();
     windows.for_each(|other| all.merge(other));
     Some(all)
-}
-
-/// What NICs dropped, and what was lost on cables and in switches.
-fn of_all((nodes, link): (Vec<Drops>, u64)) -> Drops {
-    nodes.iter().fold(Drops { link, ..Drops::default() }, |all, node| all.and(node))
 }
 
 /// The rate of the generators.

@@ -42,8 +42,6 @@ pub(super) struct Lane {
     /// How far each hart has come: when, and after how many instructions.
     progress: Vec<Progress>,
     reached: Vec<u64>,
-    /// How many instructions each has.
-    instructions: Vec<u64>,
     /// The hart and its instructions that the last event ahead is behind: before them nothing happens that is not known.
     awaited: (u16, u64),
     events: Option<DeviceReader>,
@@ -81,10 +79,6 @@ impl Lane {
             survey = Survey::of(file, &mut devices, &mut place)?;
         }
         let paced = pacing.as_ref().map(|pacing| pacing.of(&survey, planned.at_end, Ps::ZERO)).transpose()?;
-        let instructions = match &input.0 {
-            Input::Own(file) => file.counts().instructions.clone(),
-            Input::ChampSim(_) => Vec::new(),
-        };
         let mut lane = Lane {
             input,
             at_end: planned.at_end,
@@ -95,7 +89,6 @@ impl Lane {
             survey,
             progress: Vec::new(),
             reached: Vec::new(),
-            instructions,
             awaited: NEVER,
             events: None,
             ahead: VecDeque::new(),
@@ -245,16 +238,11 @@ impl Lane {
     fn read(&mut self) -> Result<Option<ToCome>, PlaybackError> {
         let Some(reader) = &mut self.events else { return Ok(None) };
         let Some(mut event) = reader.next()? else { return Ok(None) };
-        let stored = match event.what {
-            Happening::Register { stored, .. } => stored,
-            _ => None,
-        };
-        for (hart, after) in
-            [(event.hart, event.after)].into_iter().chain(stored.map(|stored| (stored.hart, stored.after)))
-        {
-            let has = self.instructions.get(usize::from(hart)).copied().unwrap_or(0);
-            if usize::from(hart) >= self.harts || after > has {
-                return Err(PlaybackError::Contradiction { hart, after, has });
+        let executed = self.input.file().map_or(&[][..], |file| &file.counts().instructions);
+        for (hart, after) in event.moments() {
+            let has = executed.get(usize::from(hart)).copied();
+            if has.is_none_or(|has| after > has) {
+                return Err(PlaybackError::Contradiction { hart, after, has: has.unwrap_or(0) });
             }
         }
         let Happening::Dma(dma) = &mut event.what else { return Ok(Some((event, None))) };

@@ -83,8 +83,6 @@ pub(super) struct Paced {
     reports_done: VecDeque<Ps>,
     reports_done_gone: u64,
     answers: Answers,
-    /// Frames that have not left.
-    to_leave: u64,
     /// None where it is not known which frame a sent one answers.
     pub latency: Option<Latency>,
     /// No more frames arrive: the harts have ended.
@@ -111,7 +109,6 @@ impl Paced {
             reports_done: VecDeque::new(),
             reports_done_gone: 0,
             answers: Answers::new(survey),
-            to_leave: survey.devices.values().map(|device| device.sent.0).sum(),
             latency: survey.has_latency().then(Latency::default),
             stopped: false,
         }
@@ -162,7 +159,7 @@ impl Paced {
     /// What happens next, and when. `anchor` says when an instruction was over.
     pub fn next(&self, anchor: impl Fn(&DeviceEvent) -> Option<Ps>) -> Option<(Ps, Next)> {
         let software = self.software.front().and_then(|item| {
-            let at = match item.stored() {
+            let at = match item.event.what.stored() {
                 None => anchor(&item.event)? + item.event.since,
                 Some(Stored { hart, after }) => match self.stores.get(&(hart, after)) {
                     Some(arrives) => *arrives,
@@ -198,7 +195,7 @@ impl Paced {
             Next::Software => {
                 self.software_at = now;
                 let item = self.software.pop_front().expect("it is next");
-                item.stored().and_then(|by| self.stores.remove(&(by.hart, by.after)));
+                item.event.what.stored().and_then(|by| self.stores.remove(&(by.hart, by.after)));
                 let port = self.ports.iter_mut().find(|port| port.device == item.event.device);
                 let port = port.expect("it was surveyed");
                 if let Some((way, posted)) = item.posted {
@@ -223,8 +220,7 @@ impl Paced {
     /// A frame leaves: of what arrived here, it may be the answer.
     fn leave(&mut self, bytes: u32, now: Ps) {
         let (is_answer, request) = self.answers.leave();
-        self.to_leave -= 1;
-        if self.to_leave == 0 {
+        if self.answers.are_over() {
             self.ports.iter_mut().filter_map(|port| port.arriving.as_mut()).for_each(|all| all.open(now));
         }
         if !is_answer {

@@ -43,8 +43,9 @@ pub(super) struct Answers {
     /// Requests of the frames that are read and have not left, and how many leave that were read before the trace began.
     requests: VecDeque<Option<u64>>,
     read_before: u64,
-    /// Where addresses do not tell: frames that have left, and how many of them answer what arrived before the trace began.
+    /// Frames that have left, of all, and where addresses do not tell, how many of them answer what arrived before the trace began.
     sent: u64,
+    all: u64,
     before: u64,
     /// An answer to a request of the trace has left.
     has_begun: bool,
@@ -59,6 +60,7 @@ impl Answers {
             requests: VecDeque::new(),
             read_before: survey.devices.values().map(DeviceSurvey::read_before).sum(),
             sent: 0,
+            all: survey.devices.values().map(|device| device.sent.0).sum(),
             before: survey.begun_before,
             has_begun: false,
         }
@@ -74,6 +76,11 @@ impl Answers {
             DmaKind::TxData => self.requests.push_back(self.buffers.send(dma.addr.0)),
             _ => {}
         }
+    }
+
+    /// Whether the trace has no more frames that leave.
+    pub fn are_over(&self) -> bool {
+        self.sent == self.all
     }
 
     /// A frame leaves: whether it is an answer to a request of the trace, and to which, if that is known. Behind the first, frames

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
-use doorbell_trace::system::{DeviceEvent, Dma, Happening, Stored};
+use doorbell_trace::system::{DeviceEvent, Dma, Happening};
 use doorbell_wire::LinkConfig;
 
 use super::arriving::{Arriving, wire_time};
@@ -56,14 +56,6 @@ pub(super) struct Item {
 impl Item {
     pub fn of(event: DeviceEvent, id: Option<WriteId>) -> Item {
         Item { event, id, need: 0, frame: None, gap: Ps::ZERO, posted: None, wake: None }
-    }
-
-    /// Which instruction stored it, of a store to a register, if that is told.
-    pub fn stored(&self) -> Option<Stored> {
-        match self.event.what {
-            Happening::Register { stored, .. } => stored,
-            _ => None,
-        }
     }
 }
 

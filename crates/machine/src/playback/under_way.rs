@@ -95,6 +95,16 @@ mod tests {
 
     use super::*;
 
+    fn event(after: u64, since: Ps) -> DeviceEvent {
+        DeviceEvent { device: 0, hart: 0, after, since, what: Happening::FrameOut { bytes: 64 } }
+    }
+
+    /// A device's write that took so long, and is seen by that instruction.
+    fn write(took: Ps, visible: u64) -> Dma {
+        let (kind, addr) = (DmaKind::RxData, PhysAddr(0));
+        Dma { kind, write: true, addr, len: 64, frame: 0, offset: 0, took, visible }
+    }
+
     /// Things that are asked for each 100 ns, take 450 ns and are used when they are there; the first four had been asked for before.
     fn before(clock: bool) -> u64 {
         let mut under_way = UnderWay::default();
@@ -113,21 +123,10 @@ mod tests {
 
     #[test]
     fn times_that_cannot_be_end_with_the_last_there_is() {
-        let dma = Dma {
-            kind: DmaKind::RxData,
-            write: true,
-            addr: PhysAddr(0),
-            len: 64,
-            frame: 0,
-            offset: 0,
-            took: Ps(u64::MAX),
-            visible: u64::MAX,
-        };
-        let since = Ps(1_000_000);
-        let event = DeviceEvent { device: 0, hart: 0, after: 1, since, what: Happening::Dma(dma) };
+        let dma = write(Ps(u64::MAX), u64::MAX);
         let mut pace = Pace::default();
-        (0..2).for_each(|_| pace.note_write(&event, &dma));
-        let late = DeviceEvent { after: u64::MAX, ..event };
+        (0..2).for_each(|_| pace.note_write(&event(1, Ps::ZERO), &dma));
+        let late = event(u64::MAX, Ps(1_000_000));
         assert_eq!(pace.time(&late), Some(Ps(u64::MAX)));
         let mut under_way = UnderWay::default();
         under_way.ask(1, pace.time(&late), dma.took);
@@ -147,25 +146,7 @@ mod tests {
 
     #[test]
     fn instructions_are_a_clock_where_the_hart_never_sleeps() {
-        use doorbell_sim::ports::{DmaKind, PhysAddr};
-        use doorbell_trace::system::Happening;
-        let event = |after, since| DeviceEvent {
-            device: 0,
-            hart: 0,
-            after,
-            since,
-            what: Happening::FrameOut { bytes: 64 },
-        };
-        let dma = Dma {
-            kind: DmaKind::RxData,
-            write: true,
-            addr: PhysAddr(0),
-            len: 64,
-            frame: 0,
-            offset: 0,
-            took: Ps::from_ns(300),
-            visible: 3100,
-        };
+        let dma = write(Ps::from_ns(300), 3100);
         let mut pace = Pace::default();
         assert_eq!(pace.time(&event(1000, Ps::ZERO)), None);
         pace.note_write(&event(100, Ps::ZERO), &dma);

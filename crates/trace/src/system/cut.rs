@@ -132,10 +132,11 @@ fn events(file: &TraceFile, parts: &[Option<Part>], writer: &mut TraceWriter) ->
     let mut reader = file.devices()?;
     let mut of_others = 0;
     while let Some(mut event) = reader.next()? {
-        let Some(part) = parts.get(usize::from(event.hart)) else {
-            return Err(TraceError::NoHart { hart: event.hart, harts: parts.len() as u16 });
-        };
-        match part {
+        let harts = parts.len() as u16;
+        if let Some((hart, _)) = event.moments().find(|(hart, _)| *hart >= harts) {
+            return Err(TraceError::NoHart { hart, harts });
+        }
+        match &parts[usize::from(event.hart)] {
             Some(part) if part.has(event.after) => {
                 event.after -= part.from;
                 match &mut event.what {
@@ -168,7 +169,7 @@ fn number(hart: u16, parts: &[Option<Part>]) -> u16 {
 
 /// Which instruction of the window stored, if it is in there.
 fn inside(stored: Stored, parts: &[Option<Part>]) -> Option<Stored> {
-    let part = (*parts.get(usize::from(stored.hart))?)?;
+    let part = parts[usize::from(stored.hart)]?;
     let is_inside = stored.after.checked_sub(1).is_some_and(|number| part.has(number));
     is_inside.then(|| Stored { hart: number(stored.hart, parts), after: stored.after - part.from })
 }

@@ -92,6 +92,24 @@ pub struct DeviceEvent {
     pub what: Happening,
 }
 
+impl Happening {
+    /// Which instruction stored, of a store to a register of which that is told.
+    pub fn stored(&self) -> Option<Stored> {
+        match self {
+            Happening::Register { stored, .. } => *stored,
+            _ => None,
+        }
+    }
+}
+
+impl DeviceEvent {
+    /// The moments that it is told by, and speaks of: harts, and how many instructions they had executed.
+    pub fn moments(&self) -> impl Iterator<Item = (u16, u64)> + use<> {
+        let stored = self.what.stored().map(|stored| (stored.hart, stored.after));
+        [(self.hart, self.after)].into_iter().chain(stored)
+    }
+}
+
 const REGISTER: u64 = 0;
 const LOWERED: u64 = 1;
 const RAISED: u64 = 2;

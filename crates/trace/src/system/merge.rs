@@ -10,7 +10,7 @@ use std::path::Path;
 use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES, Walk};
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use super::device::{DeviceEvent, Happening, Stored};
+use super::device::{DeviceEvent, Happening};
 use super::reader::{Counts, DeviceReader, TraceFile};
 use super::writer::TraceWriter;
 use super::{Description, TraceError};
@@ -214,8 +214,10 @@ impl Events<'_> {
         self.next = self.reader.next()?;
         if let Some(event) = self.next {
             let harts = self.file.description().harts;
-            let all = self.file.counts().instructions.get(usize::from(event.hart));
-            let all = *all.ok_or(TraceError::NoHart { hart: event.hart, harts })?;
+            if let Some((hart, _)) = event.moments().find(|(hart, _)| *hart >= harts) {
+                return Err(TraceError::NoHart { hart, harts });
+            }
+            let all = self.file.counts().instructions[usize::from(event.hart)];
             let share = (u128::from(event.after) << 32) / u128::from(all.max(1));
             self.reached = self.reached.max(share.min(u128::from(u64::MAX)) as u64);
         }
@@ -230,10 +232,7 @@ impl Events<'_> {
         event.device = number.expect("the survey saw all devices").1;
         match &mut event.what {
             Happening::Dma(dma) => dma.addr = PhysAddr(dma.addr.0.wrapping_add(self.placed.moved)),
-            Happening::Register { stored, .. } => {
-                let own = stored.filter(|stored| stored.hart < self.file.description().harts);
-                *stored = own.map(|own| Stored { hart: own.hart + self.placed.harts.0, ..own });
-            }
+            Happening::Register { stored: Some(stored), .. } => stored.hart += self.placed.harts.0,
             _ => {}
         }
         event

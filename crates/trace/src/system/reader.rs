@@ -215,11 +215,7 @@ impl TraceFile {
         let mut events = self.devices()?;
         while let Some(event) = events.next()? {
             counts.note(&event);
-            let stored = match event.what {
-                Happening::Register { stored, .. } => stored.map(|stored| (stored.hart, stored.after)),
-                _ => None,
-            };
-            for (hart, after) in [(event.hart, event.after)].into_iter().chain(stored) {
+            for (hart, after) in event.moments() {
                 if counts.instructions.get(usize::from(hart)).is_none_or(|has| *has < after) {
                     return Err(TraceError::Contradiction { hart, after });
                 }
@@ -259,10 +255,8 @@ fn recognise(head: &[u8]) -> Result<(), TraceError> {
         [0xd4, 0xc3, 0xb2, 0xa1, ..] | [0x4d, 0x3c, 0xb2, 0xa1, ..] | [0x0a, 0x0d, 0x0d, 0x0a, ..] => {
             foreign("it is a capture of packets; --trace of a stream's [loadgen] replays those")
         }
-        [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', b'X', ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => foreign(
-            "it is a compressed file; `trace run` plays one of ChampSim's as it is, `trace convert` makes one of ours of it",
-        ),
         _ if MAGIC.starts_with(head) => Err(TraceError::CutOff),
+        // Compressed, too.
         _ => foreign(
             "it does not begin with \"DBtrace\"; `trace run` plays one of ChampSim's as it is, `trace convert` makes one of ours of it",
         ),
