@@ -122,7 +122,7 @@ pub use run_up::RunUp;
 pub use rxptx::RxptxConfig;
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
 pub use sealed::{SEAL, read_verified, seal, verify, verify_listed, write_sealed};
-pub use session::{MachinePlan, Ready, Session, Workload};
+pub use session::{MachinePlan, Ready, Session, Workload, check_captures};
 pub use suricata::{Checksums, Runmode, SuricataConfig};
 pub use system::System;
 pub use tables::csv_field;

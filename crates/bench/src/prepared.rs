@@ -22,7 +22,7 @@ use crate::nodes::TestbedPlan;
 use crate::observe::{Delivered, Observe, profile_of_node};
 use crate::places::{Images, Places, guest_identity, image_for};
 use crate::registry::{Benchmark, Nodes};
-use crate::session::{Session, check_captures};
+use crate::session::Session;
 use crate::testbed::{Plan as _, Source, Testbed};
 
 /// A benchmark with a configuration, checked; nothing is built or booted yet.
@@ -58,7 +58,6 @@ impl<'a> BenchmarkPlan<'a> {
         config: &'a RunConfig,
         (network_name, threads): (&str, usize),
     ) -> Result<BenchmarkPlan<'a>, RunError> {
-        check_captures(config)?;
         let joined = |name: &str, guests| TestbedPlan::joined(config, name, guests);
         let nodes: Option<(TestbedPlan, MeasureNodes)> = match benchmark.nodes {
             Nodes::One if config.options::<DriveConfig>().kind == DriveKind::Node => {

@@ -73,8 +73,9 @@ pub struct MachinePlan {
 /// A workload whose application is ready to be measured, any number of times.
 pub type Session = Testbed<MachinePlan>;
 
-/// Refuses captures that cannot be sent, which would be found only when the guest has booted.
-pub(crate) fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
+/// Refuses captures that cannot be sent, which would be found only when the guest has booted. It reads all of them: once a command, and before
+/// a boot.
+pub fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
     if config.loadgen.traffic.streams.iter().all(|stream| stream.capture.is_none()) {
         return Ok(());
     }
@@ -90,7 +91,6 @@ impl MachinePlan {
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
-        check_captures(config)?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
             let problem = "a search and a script have no drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
@@ -147,6 +147,7 @@ impl Plan for MachinePlan {
     }
 
     fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
+        check_captures(&self.config)?;
         let guest = read_guest(&self.image, self.bootargs.clone())?;
         (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
         control.stage = Stage::likely("booting", Ps::ZERO, length.last());

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use doorbell_bench::RunConfig;
+use doorbell_bench::{RunConfig, check_captures};
 use doorbell_image::Recipe;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -31,10 +31,10 @@ pub fn keep_named(out: &Path, config: &RunConfig) -> anyhow::Result<()> {
     keep(out, &named)
 }
 
-/// The recipe of an image of the user's own is one, which is found before anything is begun.
-pub fn recipe(config: &RunConfig) -> anyhow::Result<()> {
+/// The recipe of an image of the user's own is one, and captures can be sent, which is found before anything is begun.
+pub fn check(config: &RunConfig) -> anyhow::Result<()> {
     config.run.image.as_deref().map(Recipe::load).transpose()?;
-    Ok(())
+    Ok(check_captures(config)?)
 }
 
 fn words(value: &toml::Value, into: &mut Vec<PathBuf>) {

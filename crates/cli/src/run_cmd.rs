@@ -150,7 +150,7 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
     let observe = args.observe.observe(None, Path::new("")).asked()?;
     let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
     plan.check(&observe).asked()?;
-    inputs::recipe(config).asked()?;
+    inputs::check(config).asked()?;
     let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
     let screen = Screen::new(args.output.quiet);
     let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);

@@ -201,7 +201,7 @@ fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
 /// Searches and reports. Sizes that were done when the rest was ended, by the user or an error, are results too.
 pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let Asked { chosen, request, config, sizes } = asked(args).asked()?;
-    inputs::recipe(&config).asked()?;
+    inputs::check(&config).asked()?;
     inputs::keep_named(&args.output.out, &config).asked()?;
     let screen = Screen::new(args.output.quiet);
     if let Some(said) = request.beyond_the_line(&config, &sizes) {
