@@ -155,7 +155,7 @@ impl Interval {
             drops,
             instructions: self.instructions[0],
             ipc: per(self.instructions[0] as f64, cycles),
-            instructions_per_frame: per(self.instructions[0] as f64, delivered as f64),
+            instructions_per_frame: for_each(self.instructions[0], delivered),
             host_seconds,
             host_mips: per(executed as f64 / 1e6, host_seconds),
             state_hash: format!("{:016x}", network.state_hash()),
@@ -176,6 +176,11 @@ impl Interval {
 /// A ratio, or nothing of nothing.
 pub(crate) fn per(amount: f64, over: f64) -> f64 {
     if over == 0.0 { 0.0 } else { amount / over }
+}
+
+/// What there is of it for each frame: not known, and null in files, where there was none.
+pub(crate) fn for_each(amount: u64, frames: u64) -> f64 {
+    amount as f64 / frames as f64
 }
 
 /// Frames and bytes that nodes sent, of which so many frames were lost, in the form of a load generator's figures.

@@ -18,7 +18,7 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::counting::{Counted, Counting};
 use crate::error::RunError;
-use crate::interval::per;
+use crate::interval::{for_each, per};
 use crate::observe::{Delivered, Observe, Observed, Trace, digest};
 use crate::phases::{Load, Run};
 use crate::ports;
@@ -182,7 +182,7 @@ pub(crate) fn summarise(
             .collect(),
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),
-        instructions_per_frame: per(window.instructions as f64, figures.frames_delivered as f64),
+        instructions_per_frame: for_each(window.instructions, figures.frames_delivered),
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),

@@ -15,7 +15,7 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::drain::time_on;
 use crate::error::RunError;
-use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
+use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, for_each, meanings, per};
 use crate::losses::of_window;
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
@@ -196,7 +196,7 @@ fn summarise(
         drops,
         instructions,
         ipc: per(instructions as f64, cycles),
-        instructions_per_frame: per(instructions as f64, figures.frames_delivered as f64),
+        instructions_per_frame: for_each(instructions, figures.frames_delivered),
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", network.state_hash()),

@@ -18,7 +18,7 @@ use super::files::{NamedTrace, Traces};
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
-use crate::interval::per;
+use crate::interval::{for_each, per};
 use crate::observe::{Delivered, Observe, Observed, digest_played};
 use crate::timing::{self, MemorySeries, Models, Moment};
 
@@ -259,7 +259,7 @@ impl Playing<'_, '_> {
             simulated_seconds: seconds,
             instructions,
             ipc: per(instructions as f64, (cycles - cycles_asleep as f64).max(0.0)),
-            instructions_per_frame: per(instructions as f64, frames as f64),
+            instructions_per_frame: for_each(instructions, frames),
             timing: Some(timing::figures_of(&span, &models)),
             cores: timing::cores(&span),
             played: Some(PlayedFigures {
