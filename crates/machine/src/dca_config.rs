@@ -27,6 +27,16 @@ impl MachineConfig {
     /// Devices for which direct cache access is said to be otherwise are ones that the machine has; of a network that has the configuration
     /// in common, one of its machines.
     pub fn check_dca_devices(&self, machines: &[DcaDevices]) -> Result<(), ConfigError> {
+        let has = |device| machines.iter().any(|machine| machine.has(device));
+        self.check_dca_named(has, || there_are(machines))
+    }
+
+    /// The same of devices of which it can be asked whether they are there, and said which are.
+    pub(crate) fn check_dca_named(
+        &self,
+        has: impl Fn(u8) -> bool,
+        there_are: impl Fn() -> String,
+    ) -> Result<(), ConfigError> {
         let dca = &self.memory.dca;
         let devices = dca.devices.iter().map(|entry| Some(entry.device));
         let queues = dca.queues.iter().map(|entry| Some(entry.device));
@@ -36,9 +46,9 @@ impl MachineConfig {
         let named = named.chain((0..).zip(schedule).map(|(index, device)| ("schedule", index, device)));
         for (list, index, device) in named {
             let Some(device) = device else { continue };
-            if !machines.iter().any(|machine| machine.has(device)) {
+            if !has(device) {
                 let key = format!("memory.dca.{list}[{index}].device");
-                return Err(ConfigError::new(key, format!("{device}; {}", there_are(machines))));
+                return Err(ConfigError::new(key, format!("{device}; {}", there_are())));
             }
         }
         Ok(())

@@ -1,13 +1,28 @@
-//! Whose registers lie where: known from what was stored to them.
+//! Which devices traces tell of, and whose registers lie where: known from what was stored to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use doorbell_platform::map::{self, InterruptsKind, RegionId};
 use doorbell_trace::system::{DeviceEvent, Happening};
 
+use super::lane::Lane;
+use crate::config::{ConfigError, MachineConfig};
+
 const PAGE_SHIFT: u32 = 12;
 /// Registers of one device lie no further apart: the 82540EM and its successors have 128 KiB of them.
 const REACH: u64 = 128 << 10;
+
+/// Devices that direct cache access treats apart are ones that a trace tells of.
+pub(super) fn check_named(config: &MachineConfig, lanes: &[Lane]) -> Result<(), ConfigError> {
+    let told: BTreeSet<u8> = lanes.iter().flat_map(|lane| lane.survey.devices.keys().copied()).collect();
+    config.check_dca_named(
+        |device| told.contains(&device),
+        || match told.iter().map(u8::to_string).collect::<Vec<_>>() {
+            none if none.is_empty() => "no trace that is played tells of a device".to_owned(),
+            numbers => format!("what is played tells of {}", numbers.join(", ")),
+        },
+    )
+}
 
 /// What an access to a device goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -138,6 +138,7 @@ impl Player {
             let first = streams.len() - usize::from(planned.trace.harts());
             lanes.push(Lane::new(planned, first, place, pacing)?);
         }
+        devices::check_named(config, &lanes)?;
         let (accesses, blocked) = (vec![None; streams.len()], vec![false; streams.len()]);
         let polls = streams.iter().map(|_| Polls::default()).collect();
         let (attachments, pace) = (attachments(config), plan.pace);

@@ -249,6 +249,16 @@ fn a_slower_device_is_waited_for() {
 }
 
 #[test]
+fn devices_that_no_trace_tells_of_have_no_policy_of_their_own() {
+    let folder = folder();
+    let with = Plan::of(polling(&folder.path().join("with"), 8, 3, 1, true));
+    let named = |device: u8| format!("memory.dca.devices=[{{device={device},policy={{}}}}]");
+    assert!(Player::new(&config(&[&named(0)]), &with).is_ok());
+    let other = refused(&config(&[&named(1)]), &with);
+    assert!(other.contains("memory.dca.devices[0].device: 1; what is played tells of 0"), "{other}");
+}
+
+#[test]
 fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
     let folder = folder();
     let (long, short) = (
