@@ -23,6 +23,7 @@ pub(crate) struct OpenInterval {
     nodes: Vec<OpenWindow>,
     sent: Vec<LinkStats>,
     losses: Losses,
+    late: u64,
     carried: Option<[Carried; 2]>,
     by_port: BTreeMap<u16, [Carried; 2]>,
 }
@@ -40,6 +41,8 @@ pub(crate) struct Interval {
     pub lost: Lost,
     /// What they had lost by its end.
     losses: Losses,
+    /// Frames that had come back to generators too late when it began.
+    late: u64,
     /// By the end that sent, on the first link, if its flows are followed.
     pub carried: Option<[Carried; 2]>,
     /// The same by those ports of the first end that are followed.
@@ -74,6 +77,7 @@ impl OpenInterval {
             nodes: network.nodes().map(OpenWindow::begin).collect(),
             sent: sent(network),
             losses: Losses::of(network),
+            late: came_late(network),
             carried: network.carried(0),
             by_port: network.carried_by_port(0),
         }
@@ -101,6 +105,7 @@ impl OpenInterval {
             busy: links.iter().map(|link| link.busy_ps).collect(),
             lost: losses.since(&self.losses),
             losses,
+            late: self.late,
             carried: carried.map(|(now, begin)| change(&now, &begin)),
             by_port: by_port.map(|((port, now), begin)| (*port, change(now, begin))).collect(),
             instructions: nodes.iter().map(|window| window.instructions).collect(),
@@ -108,6 +113,11 @@ impl OpenInterval {
             watched,
         }
     }
+}
+
+/// Frames that came back to generators when they were no longer waited for.
+fn came_late(network: &Network) -> u64 {
+    network.generators().map(|generator| generator.loadgen().stats().late).sum()
 }
 
 fn direction(link: &LinkStats) -> Direction {
@@ -123,6 +133,11 @@ impl Interval {
     /// What has been lost since its end.
     pub fn lost_behind(&self, network: &Network) -> Lost {
         Losses::of(network).since(&self.losses)
+    }
+
+    /// Frames that have come back too late since its beginning.
+    pub fn late(&self, network: &Network) -> u64 {
+        came_late(network) - self.late
     }
 
     /// The figures, with the frames that node `from` sent as those that were offered, and what the other's NIC accepted of

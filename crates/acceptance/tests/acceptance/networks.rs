@@ -100,6 +100,21 @@ fn the_kernels_stack_answers_through_two_switches_and_each_hop_is_accounted_for(
 }
 
 #[test]
+fn an_answer_that_is_no_longer_waited_for_is_late_and_not_the_guests_loss() {
+    let folder = scratch();
+    let file = folder.path().join("late.toml");
+    let text = "[run]\nwarmup = '1ms'\nduration = '2ms'\n[loadgen.traffic]\nkind = 'ping'\nrate = '200kpps'\noutstanding = 1\n\
+        timeout = '5us'\n[node.n]\nbenchmark = 'ping'\n[generator.g]\nto = 'n'\n[cable.c]\nbetween = ['n', 'g']\n";
+    fs::write(&file, text).unwrap();
+    let (found, _) = run(&file, &["--preset", "fast"]);
+    let [offered, delivered, given_up, late, guest] =
+        ["frames_offered", "frames_delivered", "frames_timed_out", "frames_late", "drops/guest"]
+            .map(|figure| number(&found, &format!("/{figure}")));
+    assert!(late > 100.0 && guest == 0.0, "{found}");
+    assert_eq!((offered - delivered, given_up), (late, late), "{found}");
+}
+
+#[test]
 fn a_node_alone_has_the_disk_that_stands_beside_the_networks_file() {
     if left_to_the_long_run() {
         return;

@@ -175,11 +175,15 @@ fn summarise(
     let of_nodes = sent_by_nodes(network, interval);
     let mut drops = interval.lost.all();
     let lost = all_dropped(&drops) + drops.link;
+    let mut late = 0;
     if let Some(figures) = figures.as_ref().filter(|_| settled) {
         let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
         // What a member still holds was not dropped: the drain was too short for it.
         let held: u64 = network.holding().iter().map(|(_, frames)| frames).sum();
         drops = of_window(&drops, &interval.lost_behind(network).all(), unharmed.saturating_sub(held));
+        // What came back when it was given up was not lost by a guest.
+        late = interval.late(network).min(drops.guest);
+        drops.guest -= late;
     }
     let instructions: u64 = interval.instructions.iter().sum();
     let cycles: f64 = nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum();
@@ -194,6 +198,7 @@ fn summarise(
         config_hash: config.hash(),
         rate: rate(&own),
         drops,
+        frames_late: late,
         instructions,
         ipc: per(instructions as f64, cycles),
         instructions_per_frame: for_each(instructions, figures.frames_delivered),
