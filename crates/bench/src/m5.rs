@@ -83,11 +83,11 @@ impl M5Ops {
         match function {
             0x21 => return Ok(M5Next::Exit(0)),
             0x22 => return Ok(M5Next::Exit(u8::try_from(args[1]).unwrap_or(u8::MAX).max(1))),
-            0x40 => self.reset(machine),
+            0x40 => self.count_from(machine),
             0x41 => self.dump(machine, say)?,
             0x42 => {
                 self.dump(machine, say)?;
-                self.reset(machine);
+                self.count_from(machine);
             }
             M5_CHECKPOINT if self.bytes_left.is_none() => {}
             M5_CHECKPOINT => {
@@ -123,7 +123,8 @@ impl M5Ops {
         machine.hart_mut(hart).set_reg(A0, result);
     }
 
-    fn reset(&mut self, machine: &Machine) {
+    /// Counters count from here.
+    pub fn count_from(&mut self, machine: &Machine) {
         self.base = all_counters(machine);
         self.reset = machine.now();
     }

@@ -235,7 +235,7 @@ impl Run<'_, '_> {
             )));
         }
         if script.begin.is_some() || config.run.warmup.is_some() {
-            self.machine.set_mode(Mode::Warming);
+            self.set_mode(Mode::Warming);
         }
         if let Some(begin) = &script.begin
             && !self.wait_for(begin, &M5_RESET)?
@@ -254,6 +254,15 @@ impl Run<'_, '_> {
         }
         self.show();
         Ok(window)
+    }
+
+    /// Counters of the guest's own wish begin anew with another mode, as some of them stand still in one of the two.
+    fn set_mode(&mut self, mode: Mode) {
+        let before = self.machine.mode();
+        self.machine.set_mode(mode);
+        if self.machine.mode() != before {
+            self.m5.count_from(self.machine);
+        }
     }
 
     /// Runs to a mark; `false` if the script ends without it.
@@ -287,7 +296,7 @@ impl Run<'_, '_> {
         if let (Some(_), Some(_), Some(phase)) = (self.ended, &script.begin, &steady.warmup) {
             return Err(RunError::Script(format!("the script ended within the warm-up of {}", phase.asked)));
         }
-        self.machine.set_mode(Mode::Detailed);
+        self.set_mode(Mode::Detailed);
         self.machine.begin_window();
         self.machine.record(self.trace.map(Trace::recorder));
         let (begun, before) = (self.machine.now(), self.machine.instructions());
@@ -325,7 +334,7 @@ impl Run<'_, '_> {
             self.run_to(due)?;
             last.take(self.machine, due);
         }
-        self.machine.set_mode(Mode::Functional);
+        self.set_mode(Mode::Functional);
         // A script that has ended before anything could arrive has nothing to count.
         let (begin, begin_figures) = match begin.due() {
             Some(_) => (last.totals, &last.figures),

@@ -183,19 +183,23 @@ impl Accounts {
         self.cpi.0[own as usize] += at - now;
     }
 
-    /// Nothing happens until `cycle`: up to the last commit because of `drain`, then there is nothing to do.
-    pub(crate) fn idle(&mut self, cycle: u64, drain: Cause) {
+    /// Nothing happens until `cycle`: up to the last commit because older ops drain, then there is nothing to do, or nobody says when it is
+    /// done.
+    pub(crate) fn pass(&mut self, cycle: u64, then: Cause) {
         if cycle <= self.committed {
             return;
         }
-        self.rest(cycle, drain);
-        self.cpi.0[Cause::Idle as usize] += cycle - self.committed;
+        self.rest(cycle, then);
+        self.cpi.0[then as usize] += cycle - self.committed;
         self.committed = cycle;
     }
 
     /// No op is dispatched until `cycle`: of the slots the same.
-    pub(crate) fn rest(&mut self, cycle: u64, drain: Cause) {
-        for (cause, until) in [(drain, self.committed.min(cycle)), (Cause::Idle, cycle)] {
+    pub(crate) fn rest(&mut self, cycle: u64, then: Cause) {
+        // A cycle in which ops were dispatched was timed.
+        let dispatched = u64::from(self.used > 0 && then == Cause::Untimed);
+        let drained = self.committed.max(self.open + dispatched).min(cycle);
+        for (cause, until) in [(Cause::Serialise, drained), (then, cycle)] {
             if until > self.open {
                 self.empty(cause, self.open, until);
                 self.begin(until);
@@ -206,9 +210,10 @@ impl Accounts {
     pub(crate) fn books(&self) -> Books {
         let slots = |cause: Cause| self.slots.0[cause as usize];
         let cpi = |cause: Cause| self.cpi.0[cause as usize];
+        let untimed = slots(Cause::Untimed) / self.width;
         Books {
-            cycles: self.committed,
-            slot_cycles: self.log.as_ref().map_or(self.open, |log| log.settled()),
+            cycles: self.committed - cpi(Cause::Untimed),
+            slot_cycles: self.log.as_ref().map_or(self.open - untimed, |log| log.timed()),
             slots_retiring: slots(Cause::Base),
             slots_branch: slots(Cause::Branch),
             slots_clear: slots(Cause::Clear),

@@ -81,11 +81,11 @@ impl Common {
         self.commit.last()
     }
 
-    /// Nothing happens until `cycle`. Says whether that is later than now.
-    pub fn skip_to(&mut self, cycle: u64) -> bool {
+    /// Nothing happens until `cycle`, for this reason. Says whether that is later than now.
+    pub fn skip_to(&mut self, cycle: u64, cause: Cause) -> bool {
         let later = cycle > self.commit.last();
         if later {
-            self.accounts.idle(cycle, Cause::Serialise);
+            self.accounts.pass(cycle, cause);
             self.commit.skip_to(cycle);
             self.front.redirect(cycle, Cause::Fetch);
         }
@@ -128,7 +128,7 @@ impl Common {
     /// The same, if nothing happens until `cycle`.
     pub fn stats_until(&self, cycle: u64) -> CoreStats {
         let mut accounts = self.accounts.clone();
-        accounts.idle(cycle, Cause::Serialise);
+        accounts.pass(cycle, Cause::Idle);
         CoreStats { counts: self.counts.clone(), books: accounts.books() }
     }
 

@@ -199,8 +199,17 @@ impl Core {
 
     /// Nothing happens until `cycle` (WFI): then fetch begins again with an empty pipeline.
     pub fn skip_to(&mut self, cycle: u64) {
+        self.skip(cycle, Cause::Idle);
+    }
+
+    /// What happens until `cycle` is not timed: the cycles are in no figure.
+    pub fn skip_untimed_to(&mut self, cycle: u64) {
+        self.skip(cycle, Cause::Untimed);
+    }
+
+    fn skip(&mut self, cycle: u64, cause: Cause) {
         let cycle = cycle.max(self.rested_until());
-        on_engine!(self, core => core.skip_to(cycle));
+        on_engine!(self, core => core.skip_to(cycle, cause));
     }
 
     /// An interrupt or exception behind the last op: what has been fetched behind it is thrown away.

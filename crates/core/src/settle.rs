@@ -34,12 +34,20 @@ pub(crate) struct SlotLog {
     end: u64,
     #[serde(deserialize_with = "cycle")]
     settled: u64,
+    /// Of these, cycles that were not timed.
+    #[serde(deserialize_with = "cycle")]
+    untimed: u64,
 }
 
 impl SlotLog {
     /// Up to where slots are in the books.
     pub(crate) fn settled(&self) -> u64 {
         self.settled
+    }
+
+    /// Timed cycles whose slots are in the books.
+    pub(crate) fn timed(&self) -> u64 {
+        self.settled - self.untimed
     }
 
     /// How many stretches wait.
@@ -76,6 +84,7 @@ impl SlotLog {
         let sound = |stretch: &Stretch| stretch.cleared <= stretch.used && stretch.used <= 16;
         let last = self.stretches.back().map_or(self.settled, |stretch| stretch.until);
         first
+            && self.untimed <= self.settled
             && self
                 .stretches
                 .iter()
@@ -95,7 +104,13 @@ pub(crate) fn settle(threads: [&mut Accounts; 2]) {
         let logs = [0, 1].map(|thread: usize| threads[thread].log.as_deref().expect(LOGGED));
         let [Some(first), Some(second)] = logs.map(|log| log.stretches.front().copied()) else { return };
         let (from, to) = (logs[0].settled, first.until.min(second.until));
-        let stretches = [first, second];
+        let untimed = [first, second].iter().all(|stretch| stretch.cause == Cause::Untimed);
+        // The mode of both changes at once, but not in the same cycle: until then it is as if one slept.
+        let sleep = |stretch: Stretch| match stretch.cause {
+            Cause::Untimed if !untimed => Stretch { cause: Cause::Idle, ..stretch },
+            _ => stretch,
+        };
+        let stretches = [sleep(first), sleep(second)];
         let used: u64 = stretches.iter().map(|stretch| u64::from(stretch.used)).sum();
         let sleeps = stretches.map(|stretch| stretch.cause == Cause::Idle && stretch.used == 0);
         let odd = to / 2 - from / 2;
@@ -116,6 +131,7 @@ pub(crate) fn settle(threads: [&mut Accounts; 2]) {
             }
             let log = books.log.as_deref_mut().expect(LOGGED);
             log.settled = to;
+            log.untimed += if untimed { to - from } else { 0 };
             if log.stretches.front().is_some_and(|stretch| stretch.until == to) {
                 log.stretches.pop_front();
             }

@@ -51,11 +51,13 @@ pub enum Cause {
     Device,
     /// Nothing to do: WFI.
     Idle,
+    /// Nobody said when things happened: these cycles and slots are in no figure.
+    Untimed,
 }
 
 impl Cause {
     /// How many causes there are.
-    pub const COUNT: usize = Cause::Idle as usize + 1;
+    pub const COUNT: usize = Cause::Untimed as usize + 1;
 
     /// All causes, in order.
     pub const ALL: [Cause; Cause::COUNT] = [
@@ -79,6 +81,7 @@ impl Cause {
         Cause::Serialise,
         Cause::Device,
         Cause::Idle,
+        Cause::Untimed,
     ];
 
     /// Whether the front end is to blame.
@@ -175,7 +178,7 @@ stats! {
     /// The `slots_` counters sum to the width × `slot_cycles`, the `cpi_` counters to `cycles`. Commit lags behind dispatch, so
     /// that the two cover stretches that differ by what is in flight.
     pub struct Books {
-        /// Commit cycle of the last op.
+        /// Cycles up to the last op's commit.
         cycles,
         /// Cycles whose dispatch slots are accounted for.
         slot_cycles,

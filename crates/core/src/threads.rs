@@ -69,7 +69,7 @@ impl Core {
         own.part(&self.config, if sleeps { 1 } else { 2 });
         own.wake();
         if sleeps {
-            other.common_mut().accounts.rest(own.common().accounts.open, Cause::Serialise);
+            other.common_mut().accounts.rest(own.common().accounts.open, Cause::Idle);
         } else {
             other.part(&self.config, 2);
         }
@@ -101,7 +101,7 @@ impl Core {
         });
         // One that is woken before its last op has committed goes on as if it had not slept.
         for (accounts, _) in [(&mut own, sleep[0]), (&mut other, sleep[1])].into_iter().filter(|of| of.1) {
-            accounts.idle(cycle, Cause::Serialise);
+            accounts.pass(cycle, Cause::Idle);
         }
         settle(in_order(thread, &mut own, &mut other));
         CoreStats { books: own.books(), ..self.stats() }

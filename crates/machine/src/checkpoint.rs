@@ -31,6 +31,7 @@ use crate::dma::DmaStats;
 use crate::events::Event;
 use crate::functions::PluggedFunction;
 use crate::machine::Machine;
+use crate::timed::Mode;
 use crate::turns::Turns;
 
 /// Version of the file's layout. Sections have versions of their own.
@@ -330,7 +331,9 @@ impl Machine {
         self.save_slot_clocks(&mut snapshot);
         for (index, hart) in self.harts.iter().enumerate() {
             let mut state = hart.save(&self.ram);
-            state.tell_events(&self.guest_events(index));
+            if self.mode() == Mode::Detailed {
+                state.tell_events(&self.guest_events(index));
+            }
             snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &state);
         }
         snapshot.put("clint", ClintState::VERSION, &self.clint.save());

@@ -168,10 +168,7 @@ impl Machine {
         match stop {
             Stop::Slot | Stop::Wfi | Stop::Ahead => {}
             Stop::Mmio(request) => self.start_device_access(id, request),
-            Stop::Events => {
-                let events = self.guest_events(index);
-                self.harts[index].tell_events(&events);
-            }
+            Stop::Events => self.tell_guest_events(index),
             Stop::Timer => {
                 let now = self.harts[index].time();
                 self.update_timers(id, now);

@@ -21,26 +21,16 @@ impl Counts {
     }
 }
 
-fn counted(preset: &str) -> Counts {
+fn counted(options: &[&str]) -> Counts {
     let folder = scratch();
     let path = |name: &str| folder.path().join(name).to_str().expect("a path that is text").to_owned();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guest_events.c");
     let mut compiler = Command::new("riscv64-linux-gnu-gcc");
     compiler.args(["-O2", "-static", "-Wall", "-Werror", "-o", &path("script"), source]);
     assert!(compiler.status().expect("the cross compiler is installed").success());
-    doorbell(&[
-        "run",
-        "--image",
-        "net",
-        "--script",
-        &path("script"),
-        "--preset",
-        preset,
-        "-q",
-        "--out",
-        &path("out"),
-    ])
-    .success();
+    let (script, out) = (path("script"), path("out"));
+    let common = ["run", "--image", "net", "--script", &script, "-q", "--out", &out];
+    doorbell(&[&common, options].concat()).success();
     let console = std::fs::read_to_string(path("out/console.log")).unwrap();
     let lines = console.lines().filter_map(|line| line.trim_end().strip_prefix("count "));
     let counts = lines.map(|line| {
@@ -52,7 +42,7 @@ fn counted(preset: &str) -> Counts {
 
 #[test]
 fn a_guest_counts_what_its_program_does() {
-    let counts = counted("server");
+    let counts = counted(&["--preset", "server"]);
     // Four instructions a division; and OpenSBI and the kernel start and stop fourteen counters.
     counts.is_within("divide", "instructions", 80_000, 160_000);
     for event in ["instructions", "retiring"] {
@@ -87,12 +77,22 @@ fn a_guest_counts_what_its_program_does() {
     assert!(counts.of("chase", "backend_bound") * 10 > counts.of("chase", "slots") * 8);
 }
 
-#[test]
-fn without_timing_models_only_cycles_and_instructions_count() {
-    let counts = counted("fast");
+/// Whether only cycles and instructions have been counted.
+fn assert_events_stood_still(counts: &Counts) {
     counts.is_within("divide", "instructions", 80_000, 160_000);
     for ((of_loop, event), count) in &counts.0 {
         let counts_always = matches!(&**event, "cycles" | "instructions");
         assert_eq!(*count > 0, counts_always, "{count} {event} in {of_loop}");
     }
+}
+
+#[test]
+fn without_timing_models_only_cycles_and_instructions_count() {
+    assert_events_stood_still(&counted(&["--preset", "fast"]));
+}
+
+#[test]
+fn while_caches_warm_up_events_stand_still() {
+    // Longer than all of the program.
+    assert_events_stood_still(&counted(&["--preset", "server", "--warmup", "10s"]));
 }

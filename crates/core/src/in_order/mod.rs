@@ -276,8 +276,8 @@ impl InOrder {
         &mut self.state.common
     }
 
-    pub(crate) fn skip_to(&mut self, cycle: u64) {
-        if self.state.common.skip_to(cycle) {
+    pub(crate) fn skip_to(&mut self, cycle: u64, cause: Cause) {
+        if self.state.common.skip_to(cycle, cause) {
             self.state.issued = self.state.issued.max(cycle);
         }
     }

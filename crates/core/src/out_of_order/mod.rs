@@ -317,8 +317,8 @@ impl OutOfOrder {
         &mut self.state.common
     }
 
-    pub(crate) fn skip_to(&mut self, cycle: u64) {
-        if self.state.common.skip_to(cycle) {
+    pub(crate) fn skip_to(&mut self, cycle: u64, cause: Cause) {
+        if self.state.common.skip_to(cycle, cause) {
             self.state.dispatch.skip_to(cycle);
         }
     }

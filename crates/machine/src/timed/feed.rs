@@ -37,9 +37,9 @@ impl Timing {
 
     /// How blocks of sources are taken from now on, which have come to these cycles.
     pub(crate) fn change_mode_of_sources(&mut self, mode: Mode, cycles: &[u64]) {
-        self.mode = mode;
+        let was_timed = std::mem::replace(&mut self.mode, mode) == Mode::Detailed;
         for (timed, cycle) in self.harts.iter_mut().zip(cycles) {
-            timed.core.skip_to(*cycle);
+            timed.come_to(*cycle, was_timed);
         }
     }
 

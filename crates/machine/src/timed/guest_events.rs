@@ -8,7 +8,7 @@ use doorbell_core::{CoreStats, TopDown};
 use doorbell_memory::stats::{CacheStats, HartStats};
 use doorbell_riscv::EventCount;
 
-use super::Timing;
+use super::{Mode, Timing};
 use crate::machine::Machine;
 
 /// What events are taken from.
@@ -188,6 +188,20 @@ impl Machine {
     pub(crate) fn guest_events(&self, hart: usize) -> Vec<EventCount> {
         let asleep = vec![false; self.harts.len()];
         self.timing.as_ref().map_or_else(Vec::new, |timing| timing.guest_events(hart, &asleep))
+    }
+
+    /// A hart is told how often each event has happened. While the models do not say when, none has.
+    pub(crate) fn tell_guest_events(&mut self, hart: usize) {
+        let events = self.guest_events(hart);
+        if self.mode() != Mode::Detailed {
+            self.harts[hart].follow_events(&events);
+        }
+        self.harts[hart].tell_events(&events);
+    }
+
+    /// All are told.
+    pub(crate) fn tell_all_guest_events(&mut self) {
+        (0..self.harts.len()).for_each(|hart| self.tell_guest_events(hart));
     }
 
     /// Harts of which timing models count events know so.

@@ -112,6 +112,11 @@ impl TimedHart {
             pace: Pace::new(parts.core.warming_ipc),
         }
     }
+
+    /// Goes on from this cycle, in another mode: until then it slept, or it was not timed.
+    fn come_to(&mut self, cycle: u64, was_timed: bool) {
+        if was_timed { self.core.skip_to(cycle) } else { self.core.skip_untimed_to(cycle) }
+    }
 }
 
 impl Pace {
@@ -322,22 +327,24 @@ impl Machine {
     /// How the machine runs from now on. Without timing models it always runs functionally.
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.queue.now();
+        self.tell_all_guest_events();
         let Some(timing) = &mut self.timing else { return };
         if mode == Mode::Warming && timing.mode != Mode::Warming {
             timing.buffers.forget();
         }
-        timing.mode = mode;
+        let was_timed = std::mem::replace(&mut timing.mode, mode) == Mode::Detailed;
         timing.polls.watch(self.functions.iter().flat_map(PluggedFunction::polled_rings));
         for (id, hart) in self.harts.iter_mut().enumerate() {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed {
                 timing.cut_device(id, hart.slots());
             }
-            timing.harts[id].core.skip_to(hart.slots());
+            timing.harts[id].come_to(hart.slots(), was_timed);
         }
         for plugged in &mut self.functions {
             plugged.attachment.set_timed(mode == Mode::Detailed, now);
         }
+        self.follow_guest_events();
         self.turns.restart();
         self.set_mode_beside(now.max(self.reached));
     }
