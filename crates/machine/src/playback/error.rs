@@ -52,15 +52,15 @@ pub enum PlaybackError {
     Pace(String),
     /// A closed loop waits for itself.
     #[error(
-        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one (its largest batch is of {batch}); take a larger window"
+        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one (when it was recorded, at most {under_way} were under way at once); take a larger window"
     )]
     Window {
         /// The window.
         window: u32,
         /// How far the hart has come.
         after: u64,
-        /// The largest batch.
-        batch: u64,
+        /// The most requests that had come and were not answered.
+        under_way: u64,
     },
     /// A trace touches more pages than the machine has.
     #[error(

@@ -312,7 +312,7 @@ impl Player {
             let (lane, after) = (&self.lanes[self.lane_of[hart]], self.streams[hart].position());
             match self.pace {
                 Pace::Closed { window } if lane.paced.is_some() => {
-                    PlaybackError::Window { window, after, batch: lane.survey.batches.largest() }
+                    PlaybackError::Window { window, after, under_way: lane.survey.inside }
                 }
                 _ => PlaybackError::Circle { hart: hart - lane.first, after },
             }

@@ -116,7 +116,7 @@ pub struct Survey {
     received: u64,
     sent: u64,
     /// The most that were inside.
-    inside: u64,
+    pub(super) inside: u64,
     /// Whether it is told which instructions stored to registers.
     pub(super) tells_stores: bool,
     /// Which answers are to which requests; its interrupts say something where there is one hart.
