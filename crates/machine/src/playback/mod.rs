@@ -16,6 +16,7 @@
 //! | `pairs` | which frame answers which |
 //! | `under_way` | how much devices had been asked for when the trace began |
 //! | `doorbells` | how many frames were sent at a time |
+//! | `fits` | which configurations are refused |
 //! | `devices` | to which device an access goes |
 //! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
@@ -29,6 +30,7 @@ mod beside_tests;
 mod devices;
 mod doorbells;
 mod error;
+mod fits;
 mod lane;
 mod observe;
 mod paced;
@@ -60,7 +62,7 @@ use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
 use doorbell_trace::system::{Dma, Happening};
 
-use crate::config::{ConfigError, MachineConfig};
+use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
 use devices::Target;
 use lane::Lane;
@@ -103,20 +105,7 @@ pub struct Player {
 impl Player {
     /// What is planned, on a configuration with as many harts as the traces have together. Its caches know nothing yet.
     pub fn new(config: &MachineConfig, plan: &Plan) -> Result<Player, PlaybackError> {
-        let harts = plan.harts();
-        if config.platform.harts != harts {
-            let problem = format!("the traces have {harts} harts; play them with platform.harts={harts}");
-            return Err(ConfigError::new("platform.harts", problem).into());
-        }
-        if config.memory.dca.drops_returned() {
-            let problem = "a trace does not tell which buffers are returned; \"sent\" can be asked of it";
-            return Err(ConfigError::new("memory.dca.policy.invalidate", problem).into());
-        }
-        if config.memory.dca.tells_queues_apart() {
-            let problem = "a trace does not tell a device's queues apart; take \"l2\" with l2_hart, and ways of the device";
-            return Err(ConfigError::new("memory.dca.queues", problem).into());
-        }
-        plan.pages.validate()?;
+        fits::check(config, plan)?;
         let timing = Timing::for_playback(config, memory())?;
         let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
         let first_place = Place::new();
