@@ -96,7 +96,7 @@ impl PlayArgs {
         overrides.extend(self.rate.iter().map(|rate| format!("playback.rate=\"{rate}\"")));
         overrides.extend(self.window.map(|window| format!("playback.window={window}")));
         overrides.extend(self.instructions.map(|count| format!("playback.instructions={count}")));
-        Ok(resolve_played(self.common.base()?, harts, &overrides)?)
+        Ok(resolve_played(self.common.base()?, traces.shape(), &overrides)?)
     }
 
     fn observe(&self) -> anyhow::Result<Observe> {

@@ -243,6 +243,11 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         (&["loop.dbt", "--rate", "fast"], "5Mpps"),
         (&["loop.dbt", "--window", "0"], "1 request at least"),
         (&["loop.dbt", "--set", "playback.page_size=2MiB"], "playback.pages=kernel"),
+        (&["loop.dbt", "--set", "playback.pages=kernel"], "playback.pages: what is played tells physical"),
+        (
+            &["loop.dbt", "--set", "memory.dca.schedule=[{after=\"1us\",policy={}}]"],
+            "memory.dca.schedule: only an executed measurement",
+        ),
         (&["loop.dbt", "--disk", "loop.dbt"], "no guest"),
         (&["loop.dbt", "--preset", "fast"], "core.model"),
         (&["loop.dbt", "--set", "testpmd.mode=io"], "testpmd.mode: has no meaning for a played trace"),

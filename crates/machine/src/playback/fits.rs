@@ -1,5 +1,7 @@
 //! Whether a configuration fits what is played. What nothing would come of is refused, with what can be done instead.
 
+use super::devices::PORTS_MAX;
+use super::lane::Lane;
 use super::plan::Plan;
 use crate::config::{ConfigError, MachineConfig};
 
@@ -24,4 +26,17 @@ pub(super) fn check(config: &MachineConfig, plan: &Plan) -> Result<(), ConfigErr
         return Err(ConfigError::new("memory.dca.schedule", problem));
     }
     plan.pages.validate()
+}
+
+/// Each NIC has a port, so that none shares another's link without a word.
+pub(super) fn check_nics(config: &MachineConfig, lanes: &[Lane]) -> Result<(), ConfigError> {
+    let nics = lanes.iter().map(|lane| lane.survey.nics.len()).max().unwrap_or(0).min(PORTS_MAX);
+    if nics <= (config.platform.nics as usize).max(1) {
+        return Ok(());
+    }
+    let problem = format!(
+        "{}; what is played has {nics} NICs, each of which has a link of its own: leave it out, or say {nics} at least",
+        config.platform.nics
+    );
+    Err(ConfigError::new("platform.nics", problem))
 }

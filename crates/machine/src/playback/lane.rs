@@ -8,7 +8,7 @@ use doorbell_sim::{PhysAddr, Ps};
 use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
 
 use super::PlaybackError;
-use super::devices::DeviceMap;
+use super::devices::{DeviceMap, Ports};
 use super::paced::{Next, Paced, anchor};
 use super::pacing::Pacing;
 use super::pending::{Pending, WriteId};
@@ -37,6 +37,8 @@ pub(super) struct Lane {
     pub harts: usize,
     pub place: Place,
     pub devices: DeviceMap,
+    /// Which port each of its devices is at.
+    pub ports: Ports,
     /// What its devices do on the whole.
     pub survey: Survey,
     /// How far each hart has come: when, and after how many instructions.
@@ -86,6 +88,7 @@ impl Lane {
             harts,
             place,
             devices,
+            ports: Ports::default(),
             survey,
             progress: Vec::new(),
             reached: Vec::new(),

@@ -64,7 +64,7 @@ use doorbell_trace::system::{Dma, Happening};
 
 use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
-use devices::Target;
+use devices::{Ports, Target};
 use lane::Lane;
 use paced::Awake;
 use pacing::Pacing;
@@ -128,10 +128,15 @@ impl Player {
             lanes.push(Lane::new(planned, first, place, pacing)?);
         }
         devices::check_named(config, &lanes)?;
+        fits::check_nics(config, &lanes)?;
         let (accesses, blocked) = (vec![None; streams.len()], vec![false; streams.len()]);
         let polls = streams.iter().map(|_| Polls::default()).collect();
-        let (attachments, pace) = (attachments(config), plan.pace);
-        Ok(Player { timing, lanes, streams, lane_of, accesses, blocked, polls, attachments, pace })
+        let (attachments, pace) = (devices::attachments(config), plan.pace);
+        lanes.iter_mut().for_each(|lane| lane.ports = Ports::new(&lane.survey.nics, attachments.len()));
+        let mut player =
+            Player { timing, lanes, streams, lane_of, accesses, blocked, polls, attachments, pace };
+        (0..player.streams.len()).for_each(|hart| player.note_awake(hart));
+        Ok(player)
     }
 
     /// Warming learns without saying when; detail says when. Latencies are kept anew.
@@ -414,11 +419,10 @@ impl Player {
     /// An access leaves the core and comes back.
     fn access(&mut self, hart: usize, op: &Op) {
         let (now, bytes) = (self.over(hart), u64::from(op.size));
-        let last = self.attachments.len() - 1;
         let lane = &mut self.lanes[self.lane_of[hart]];
         let over = match lane.target(op.phys) {
             Target::Device(device) => {
-                let attachment = &mut self.attachments[usize::from(device).min(last)];
+                let attachment = &mut self.attachments[lane.ports.of(device)];
                 if op.flags & Op::WRITES != 0 {
                     let write = attachment.register_write(now, bytes);
                     let position = self.streams[hart].position();
@@ -448,7 +452,7 @@ impl Player {
         if let Some(event) = lane.take(now)? {
             lane.count(&event.0);
             if let Happening::Dma(dma) = event.0.what {
-                let done = self.dma(event.0.device, &dma, now);
+                let done = self.dma((number, event.0.device), &dma, now);
                 self.lanes[number].done(&event, &dma, done);
             }
         }
@@ -457,28 +461,17 @@ impl Player {
     }
 
     /// A request to memory: when it is done.
-    fn dma(&mut self, device: u8, dma: &Dma, now: Ps) -> Ps {
+    fn dma(&mut self, (lane, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
         let Dma { kind, write, addr, len, offset, .. } = *dma;
         let access = DmaAccess::plain(device, kind, offset);
         if self.timing.mode() == Mode::Warming {
             self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
         }
-        let of = usize::from(device).min(self.attachments.len() - 1);
+        let of = self.lanes[lane].ports.of(device);
         let (attachment, memory) = (&mut self.attachments[of], Some(&mut self.timing.memory));
         match write {
             true => attachment.write(now, addr, len, access, memory),
             false => attachment.read(now, addr, len, access, memory),
         }
     }
-}
-
-/// Each port's, one at least.
-fn attachments(config: &MachineConfig) -> Vec<Attachment> {
-    let ports = (0..config.platform.nics as usize).map(|port| config.port(port));
-    let mut all: Vec<Attachment> = ports.map(|port| Attachment::new(&port.attach, &port.pcie, 0)).collect();
-    if all.is_empty() {
-        all.push(Attachment::new(&config.attach, &config.pcie, 0));
-    }
-    all.iter_mut().for_each(|attachment| attachment.set_timed(true, Ps::ZERO));
-    all
 }
