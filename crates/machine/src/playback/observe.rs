@@ -49,18 +49,18 @@ impl Player {
         (!has_more).then(|| self.timing.cycle_at(hart, self.now()).max(self.timing.core(hart).now()))
     }
 
-    /// Watches from now on, on this configuration; what was being watched is forgotten.
+    /// Watches the first trace's harts from now on, on this configuration; what was being watched is forgotten.
     pub fn watch(&mut self, request: &WatchRequest, config: &MachineConfig) {
         let begins = |(hart, stream): (usize, &HartStream)| {
             (self.asleep_until(hart).unwrap_or(stream.over()), stream.thread())
         };
-        let sources: Vec<_> = self.streams.iter().enumerate().map(begins).collect();
+        let sources: Vec<_> = self.streams[..self.own_harts()].iter().enumerate().map(begins).collect();
         self.timing.watch_sources(request, sources.into_iter(), config);
     }
 
     /// Watches no more, and tells what was seen; a hart that has no more to do has slept since.
     pub fn end_watch(&mut self) -> Option<Watched> {
-        let asleep: Vec<_> = (0..self.streams.len()).map(|hart| self.asleep_until(hart)).collect();
+        let asleep: Vec<_> = (0..self.own_harts()).map(|hart| self.asleep_until(hart)).collect();
         self.timing.end_watch_of_sources(&asleep)
     }
 }
