@@ -59,6 +59,11 @@ pub(super) struct Lane {
     pub pending: Pending,
     /// Of each hart, behind which instructions it sees received frames that it has not come to.
     unseen: Vec<VecDeque<u64>>,
+    /// Of each hart that is to stay awake, behind which instructions it slept when it was recorded.
+    skipped: Vec<VecDeque<u64>>,
+    /// Frames that arrived, as recorded, and no DMA brought to memory: now, and the fewest since somebody looked.
+    pub unreceived: i64,
+    pub fewest_unreceived: i64,
     /// The moment of the last event.
     pub event_at: Ps,
     pub stats: PlayedStats,
@@ -101,6 +106,9 @@ impl Lane {
             upcoming: None,
             pending: Pending::new(harts),
             unseen: Vec::new(),
+            skipped: Vec::new(),
+            unreceived: 0,
+            fewest_unreceived: 0,
             event_at: Ps::ZERO,
             stats: PlayedStats::default(),
             rounds: 0,
@@ -113,6 +121,7 @@ impl Lane {
     fn begin(&mut self) -> Result<(), PlaybackError> {
         self.pending = Pending::new(self.harts);
         self.unseen = vec![VecDeque::new(); self.harts];
+        self.skipped = vec![VecDeque::new(); self.harts];
         self.ahead.clear();
         self.read_ahead.clear();
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
@@ -167,10 +176,18 @@ impl Lane {
     fn refresh(&mut self) {
         let (progress, reached) = (&self.progress, &self.reached);
         let anchor = |event: &DeviceEvent| anchor(progress, reached, event);
+        if let Some((event, _)) = self.ahead.front() {
+            let skipped = &mut self.skipped[usize::from(event.hart)];
+            while skipped.front().is_some_and(|position| *position < event.after) {
+                skipped.pop_front();
+            }
+        }
+        let skipped = &self.skipped;
         self.upcoming = match &self.paced {
             Some(paced) => paced.next(anchor).map(|(due, next)| (due.max(self.event_at), next)),
             None => self.ahead.front().and_then(|(event, _)| {
-                let due = anchor(event)? + event.since;
+                let in_sleep = skipped[usize::from(event.hart)].front() == Some(&event.after);
+                let due = anchor(event)? + if in_sleep { Ps::ZERO } else { event.since };
                 Some((due.max(self.event_at), Next::Software))
             }),
         };
@@ -191,6 +208,12 @@ impl Lane {
             self.refresh();
         }
         Ok(())
+    }
+
+    /// Behind so many instructions its hart slept, and does not sleep now: what happened meanwhile comes when they are done.
+    pub fn stays_awake(&mut self, hart: usize, done: u64) {
+        self.skipped[hart].push_back(done);
+        self.refresh();
     }
 
     /// Its hart takes the received frames that it has come to.

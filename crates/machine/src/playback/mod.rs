@@ -155,6 +155,7 @@ impl Player {
     /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`begin_again`](Player::begin_again).
     pub fn learn_from_all(&mut self) -> Result<(), PlaybackError> {
         self.lanes[0].go_as_recorded()?;
+        (0..self.lanes[0].harts).for_each(|hart| self.note_awake(hart));
         self.set_mode(Mode::Warming);
         Ok(())
     }
@@ -295,6 +296,7 @@ impl Player {
             (self.blocked[hart], self.polls[hart]) = (false, Polls::default());
             self.streams[hart].start_over(BlockSource::open(&self.lanes[number].input, own)?);
             self.streams[hart].begin_at(self.timing.cycle_at(hart, now));
+            self.note_awake(hart);
         }
         Ok(())
     }
@@ -360,11 +362,22 @@ impl Player {
         self.reached(hart)
     }
 
+    /// Whether the hart slept before its first block, and does not now.
+    fn note_awake(&mut self, hart: usize) {
+        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &self.streams[hart]);
+        if stream.stays_awake() {
+            lane.stays_awake(hart - lane.first, stream.position());
+        }
+    }
+
     /// A block of the hart is over.
     fn reached(&mut self, hart: usize) -> Result<(), PlaybackError> {
         let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
         let (done, over) = (stream.position(), self.timing.time_of(hart, stream.over()));
         let own = hart - lane.first;
+        if stream.stays_awake() {
+            lane.stays_awake(own, done);
+        }
         lane.reached(own, done, over)?;
         if let Some(paced) = &mut lane.paced
             && stream.sleeps() > Ps::ZERO
