@@ -351,12 +351,17 @@ impl Lane {
                 stats.frames_offered += 1;
                 stats.frames_in += 1;
                 stats.frames_in_bytes += u64::from(bytes);
+                self.unreceived += 1;
             }
             Happening::FrameOut { bytes } => {
                 stats.frames_out += 1;
                 stats.frames_out_bytes += u64::from(bytes);
             }
-            Happening::Dma(Dma { write: true, len, .. }) => stats.dma_written_bytes += u64::from(len),
+            Happening::Dma(Dma { write: true, len, kind, offset, .. }) => {
+                stats.dma_written_bytes += u64::from(len);
+                self.unreceived -= i64::from(kind == DmaKind::RxData && offset == 0);
+                self.fewest_unreceived = self.fewest_unreceived.min(self.unreceived);
+            }
             Happening::Dma(Dma { len, .. }) => stats.dma_read_bytes += u64::from(len),
             Happening::Register { .. } | Happening::Interrupt { .. } => {}
         }

@@ -2,7 +2,7 @@
 
 use doorbell_core::CoreStats;
 use doorbell_loadgen::Latency;
-use doorbell_sim::OpSource;
+use doorbell_sim::{OpSource, Ps};
 
 use super::stream::HartStream;
 use super::{Player, Survey};
@@ -35,6 +35,22 @@ impl Player {
     pub fn latency(&self) -> Option<&Latency> {
         let paced = self.lanes.first()?.paced.as_ref()?;
         paced.latency.as_ref()
+    }
+
+    /// Until when frames could arrive, at another pace than recorded, where the first trace has no frames left.
+    pub fn arrivals_end(&self) -> Option<Ps> {
+        self.lanes[0].paced.as_ref()?.arrivals_end()
+    }
+
+    /// Frames of the first trace that arrived, as recorded, and were not brought to memory: now, and the fewest since
+    /// [`begin_unreceived`](Player::begin_unreceived).
+    pub fn unreceived(&self) -> [i64; 2] {
+        [self.lanes[0].unreceived, self.lanes[0].fewest_unreceived]
+    }
+
+    /// The fewest are looked for from now on.
+    pub fn begin_unreceived(&mut self) {
+        self.lanes[0].fewest_unreceived = self.lanes[0].unreceived;
     }
 
     /// What a hart's core has counted up to the present: one that has no more to do has slept since.
