@@ -33,6 +33,8 @@ mod error;
 mod fits;
 mod lane;
 mod observe;
+#[cfg(test)]
+mod observe_tests;
 mod paced;
 #[cfg(test)]
 mod paced_tests;
