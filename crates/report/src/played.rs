@@ -36,7 +36,7 @@ const AS_RECORDED: &str = "as recorded";
 type Measure = (&'static str, &'static str, String);
 
 /// Of each group of the timing models' figures that everybody wants to see, which, under what name, and whether it is a share.
-const MODELS: [(&str, &str, &str, &str, bool); 24] = [
+const MODELS: [(&str, &str, &str, &str, bool); 25] = [
     ("Top-down, %", "retiring", "top-down", "retiring", true),
     ("Top-down, %", "bad speculation", "top-down", "bad_speculation", true),
     ("Top-down, %", "frontend bound", "top-down", "frontend_bound", true),
@@ -63,6 +63,13 @@ const MODELS: [(&str, &str, &str, &str, bool); 24] = [
         "allocated",
         "direct cache access",
         "allocations_per_packet",
+        false,
+    ),
+    (
+        "Direct cache access, lines a packet",
+        "written to cores\u{2019} L2",
+        "direct cache access",
+        "to_l2_per_packet",
         false,
     ),
     (
