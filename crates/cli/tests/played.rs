@@ -7,6 +7,7 @@ use std::path::Path;
 
 use doorbell_bench::verify;
 use doorbell_sim::memory::Walk;
+use doorbell_trace::champsim::{Record, Variant, Writer};
 use doorbell_trace::system::{Description, Step, TraceWriter};
 use serde_json::Value;
 
@@ -286,6 +287,27 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         let said = run(words);
         assert!(said.contains(part), "{words:?}: {said}");
         assert!(!said.contains("panicked"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_trace_that_looks_like_the_other_variant_is_doubted_also_where_little_is_said() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let path = folder.join("other.champsim");
+    let mut writer = Writer::create(&path, Variant::CloudSuite).unwrap();
+    for turn in 0..6400u64 {
+        let record = Record { ip: 0x40_0000 + 4 * (turn % 64), ..Record::default() };
+        writer.write_record(&record).unwrap();
+    }
+    writer.finish().unwrap();
+    for words in [
+        &["trace", "run", "other.champsim", "--out", "r", "-q"][..],
+        &["trace", "convert", "other.champsim", "o.dbt"],
+    ] {
+        let output = doorbell(folder, words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("of the variant cloudsuite"), "{words:?}: {said}");
     }
 }
 
