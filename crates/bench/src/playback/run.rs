@@ -301,7 +301,7 @@ impl Playing<'_, '_> {
                 frames_a_batch: survey.batches.mean(),
                 largest_batch: survey.batches.largest(),
                 sent_batches: survey.batches.counts.iter().map(|(size, count)| (*size, *count)).collect(),
-                ring_descriptors: survey.devices.values().find_map(|device| device.receive.descriptors()),
+                ring_descriptors: survey.ring_descriptors(),
                 left_out_instructions: devices.left_out,
                 frames_in: devices.frames_in,
                 frames_in_bytes: devices.frames_in_bytes,

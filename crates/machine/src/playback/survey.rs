@@ -259,6 +259,12 @@ impl Survey {
         }
     }
 
+    /// How many descriptors its receive ring has, if that is known and it is one.
+    pub fn ring_descriptors(&self) -> Option<u64> {
+        let rings = self.devices.values().map(|device| &device.receive);
+        rings.filter(|ring| !ring.is_several()).find_map(Ring::descriptors)
+    }
+
     /// Why requests and answers do not pair, if they do not.
     pub fn unpaired(&self) -> Option<String> {
         let (received, sent) = (self.received, self.sent);
