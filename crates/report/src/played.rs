@@ -211,6 +211,9 @@ pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedF
     if !parts.is_empty() {
         let _ = writeln!(out, "\nCycles an instruction went into: {}", parts.join(", "));
     }
+    for line in neighbours::lines_of(&played.neighbours, "Beside it") {
+        let _ = writeln!(out, "\n{line}");
+    }
     out.push_str(&text::profile_text(point));
     let host = known(point.host_mips).map_or(NONE.to_owned(), short);
     let _ = writeln!(
@@ -426,6 +429,23 @@ mod tests {
             assert!(!text.contains(absent), "{absent}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+    }
+
+    #[test]
+    fn the_terminal_has_what_was_played_beside_it_as_the_page_has() {
+        let mut summary = played();
+        let figures = summary.points[0].played.as_mut().unwrap();
+        figures.neighbours = vec![doorbell_results::PlayedNeighbour {
+            file: "mcf.xz".into(),
+            first_core: 1,
+            instructions: 1234,
+            ipc: 0.25,
+            rounds: 2,
+        }];
+        let text = crate::table(&summary);
+        let line = "Beside it, on core 1: mcf.xz, 0.250 instructions a cycle (1,234 in all)\n";
+        assert!(text.contains(line), "{text}");
+        assert!(crate::html(&summary, "").contains("mcf.xz"));
     }
 
     #[test]
