@@ -110,7 +110,8 @@ pub use observe::{
 pub use options::{Options, Section};
 pub use places::{Images, Places, bare_identity, guest_identity, image_for, read_guest};
 pub use playback::{
-    NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Traces, Warmup, resolve_played, write_played,
+    NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, Shape, TRACE, Traces, Warmup, resolve_played,
+    write_played,
 };
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
 pub use redis::{RedisCommand, RedisConfig};

@@ -88,7 +88,10 @@ pub(crate) fn run_point_sent(
     if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
-    let traced = format!("{}, frames of {} at {rate}", session.image().name(), traffic.frame_size);
+    let traced = match session.workload().silent {
+        true => session.workload().name.clone(),
+        false => format!("{}, frames of {} at {rate}", session.workload().name, traffic.frame_size),
+    };
     let trace =
         observe.trace.as_deref().map(|path| Trace::create(path, &machine, &config, &traced)).transpose()?;
     let booted = machine.instructions();

@@ -252,6 +252,9 @@ fn from_drmemtrace(args: &ConvertArgs) -> anyhow::Result<()> {
 
 fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
     let trace = champsim::Trace::open(&args.input, variant, None)?;
+    if let Some(doubt) = trace.survey().doubt(variant) {
+        tell!("{}: {doubt}", args.input.display());
+    }
     let description = Description {
         recorder: format!("ChampSim's format, {variant:?}"),
         recorded: args.input.file_name().unwrap_or_default().to_string_lossy().into_owned(),

@@ -89,13 +89,22 @@ pub fn info(path: &Path) -> anyhow::Result<()> {
     }
     let all: u64 = file.counts().instructions.iter().sum();
     let frames = Frames::read(file.devices().with_context(of)?).with_context(of)?;
-    let more = frames.received.frames.max(frames.sent.frames);
-    if more > 0 {
+    let arrived = frames.received.frames;
+    if arrived.max(frames.sent.frames) > 0 {
         outln!("  frames         {}; {}", frames.received.told("in"), frames.sent.told("out"));
-        outln!("                 {:.1} instructions for each of the {more}", all as f64 / more as f64);
-    }
-    if more > 0 {
         let survey = Survey::of_trace(&file).with_context(of)?;
+        let received: u64 = survey.devices.values().map(|device| device.received).sum();
+        if received < arrived {
+            let others = arrived - received;
+            outln!(
+                "                 {received} brought to memory; {others} dropped by the NIC, or still in it at the end"
+            );
+        }
+        let worked_for = received.max(frames.sent.frames);
+        if worked_for > 0 {
+            let each = all as f64 / worked_for as f64;
+            outln!("                 {each:.1} instructions for each of the {worked_for}");
+        }
         if let Some(mean) = survey.batches.mean() {
             let largest = survey.batches.largest();
             outln!(

@@ -14,7 +14,7 @@ use doorbell_report::{Beside, html_with};
 use crate::exit::Asked;
 use crate::inputs;
 use crate::loads::stacks;
-use crate::out::{out, outln};
+use crate::out::{out, outln, tell};
 use crate::run_args::{CommonArgs, OutputArgs, command_line};
 use crate::screen::Screen;
 
@@ -96,7 +96,7 @@ impl PlayArgs {
         overrides.extend(self.rate.iter().map(|rate| format!("playback.rate=\"{rate}\"")));
         overrides.extend(self.window.map(|window| format!("playback.window={window}")));
         overrides.extend(self.instructions.map(|count| format!("playback.instructions={count}")));
-        Ok(resolve_played(self.common.base()?, harts, &overrides)?)
+        Ok(resolve_played(self.common.base()?, traces.shape(), &overrides)?)
     }
 
     fn observe(&self) -> anyhow::Result<Observe> {
@@ -118,11 +118,10 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     inputs::keep(&args.output.out, &args.files).asked()?;
     let ready = ReadyTrace::new(&traces, &config, &observe)?;
     let results = Results::begin(&args.output.out)?;
+    // What may be wrong is no progress: it is said whatever else is not.
+    traces.doubts().iter().for_each(|doubt| tell!("{doubt}"));
     let screen = Screen::new(args.output.quiet);
     let played = screen.simulating(None, |control| {
-        for doubt in traces.doubts() {
-            (control.say)(doubt);
-        }
         let known = &traces.first().known;
         let millions = known.instructions / 1_000_000;
         (control.say)(&format!("{}: {millions} M instructions of {}", known.file, known.recorded));

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use doorbell_bench::verify;
 use doorbell_sim::memory::Walk;
+use doorbell_trace::champsim::{Record, Variant, Writer};
 use doorbell_trace::system::{Description, Step, TraceWriter};
 use serde_json::Value;
 
-use crate::loop_trace::{FRAME_BYTES, FRAMES, ROUND, doorbell, record, round};
+use crate::loop_trace::{FRAME_BYTES, FRAMES, ROUND, doorbell, record, record_overloaded, round};
 
 fn succeeds(folder: &Path, words: &[&str]) -> String {
     let output = doorbell(folder, words);
@@ -166,10 +167,39 @@ fn a_trace_is_played_at_a_rate_and_in_a_closed_loop() {
     assert_eq!(two["pace"], "with 2 outstanding");
     let eight = play(&["--window", "8", "--set", "link.latency=1us"]);
     assert!(number(&eight, "delivered_mpps") > 3.0 * number(&two, "delivered_mpps"), "{two} {eight}");
+    // What is offered is of the time until the trace has no frames left; what has come by then is worked off.
+    let fast = play(&["--rate", "100Mpps", "--set", "link.latency=1ns"]);
+    assert!((97.0..103.0).contains(&number(&fast, "offered_mpps")), "{fast}");
+    assert!(number(&fast, "delivered_mpps") < 70.0, "{fast}");
     let text = succeeds(folder, &["trace", "run", "loop.dbt", "--warmup", "0", "--rate", "1Mpps"]);
     for part in ["Played at 1Mpps", "frames offered", "no descriptor was free"] {
         assert!(text.contains(part), "no {part}: {text}");
     }
+}
+
+#[test]
+fn a_trace_of_an_overloaded_machine_tells_what_its_nic_dropped() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record_overloaded(&folder.join("over.dbt"), 1);
+    let info = succeeds(folder, &["trace", "info", "over.dbt"]);
+    for part in [
+        "800 in, 64.0 bytes each",
+        "400 brought to memory; 400 dropped",
+        "100.0 instructions for each of the 400",
+    ] {
+        assert!(info.contains(part), "no {part}: {info}");
+    }
+    let text = succeeds(folder, &["trace", "run", "over.dbt", "--warmup", "0", "--out", "r", "-q"]);
+    assert!(text.contains("frames dropped by the NIC when recorded"), "{text}");
+    let point = summary(&folder.join("r"));
+    let number = |name: &str| point[name].as_u64().unwrap_or_else(|| panic!("{name}: {point}"));
+    assert_eq!((number("frames_offered"), number("frames_in"), number("frames_delivered")), (800, 400, 399));
+    assert_eq!((&point["drops"]["nic_other"], &point["drop_rate"]), (&Value::from(400), &Value::from(0.5)));
+    assert_eq!(point["instructions_per_frame"], 100.0);
+    let text = succeeds(folder, &["trace", "run", "over.dbt", "--out", "half", "-q"]);
+    assert!(text.contains("frames dropped by the NIC"), "{text}");
+    assert_eq!(summary(&folder.join("half"))["drop_rate"], 0.5);
 }
 
 #[test]
@@ -243,6 +273,11 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         (&["loop.dbt", "--rate", "fast"], "5Mpps"),
         (&["loop.dbt", "--window", "0"], "1 request at least"),
         (&["loop.dbt", "--set", "playback.page_size=2MiB"], "playback.pages=kernel"),
+        (&["loop.dbt", "--set", "playback.pages=kernel"], "playback.pages: what is played tells physical"),
+        (
+            &["loop.dbt", "--set", "memory.dca.schedule=[{after=\"1us\",policy={}}]"],
+            "memory.dca.schedule: only an executed measurement",
+        ),
         (&["loop.dbt", "--disk", "loop.dbt"], "no guest"),
         (&["loop.dbt", "--preset", "fast"], "core.model"),
         (&["loop.dbt", "--set", "testpmd.mode=io"], "testpmd.mode: has no meaning for a played trace"),
@@ -252,6 +287,27 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         let said = run(words);
         assert!(said.contains(part), "{words:?}: {said}");
         assert!(!said.contains("panicked"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_trace_that_looks_like_the_other_variant_is_doubted_also_where_little_is_said() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let path = folder.join("other.champsim");
+    let mut writer = Writer::create(&path, Variant::CloudSuite).unwrap();
+    for turn in 0..6400u64 {
+        let record = Record { ip: 0x40_0000 + 4 * (turn % 64), ..Record::default() };
+        writer.write_record(&record).unwrap();
+    }
+    writer.finish().unwrap();
+    for words in [
+        &["trace", "run", "other.champsim", "--out", "r", "-q"][..],
+        &["trace", "convert", "other.champsim", "o.dbt"],
+    ] {
+        let output = doorbell(folder, words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("of the variant cloudsuite"), "{words:?}: {said}");
     }
 }
 

@@ -20,16 +20,20 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
 
 /// The same in the terminal.
 pub(crate) fn lines(point: &PointSummary) -> Vec<String> {
-    let load = one_line(&point.rate);
+    lines_of(&point.beside, &format!("Beside it at {}", one_line(&point.rate)))
+}
+
+/// Of what was played beside what this names.
+pub(crate) fn lines_of(all: &[PlayedNeighbour], what: &str) -> Vec<String> {
     let line = |next: &PlayedNeighbour| {
         let ipc = known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
         let (file, instructions) = (one_line(&next.file), grouped(next.instructions));
         format!(
-            "Beside it at {load}, on core {}: {file}, {ipc} instructions a cycle ({instructions} in all)",
+            "{what}, on core {}: {file}, {ipc} instructions a cycle ({instructions} in all)",
             next.first_core
         )
     };
-    point.beside.iter().map(line).collect()
+    all.iter().map(line).collect()
 }
 
 /// The table.

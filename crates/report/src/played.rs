@@ -36,7 +36,7 @@ const AS_RECORDED: &str = "as recorded";
 type Measure = (&'static str, &'static str, String);
 
 /// Of each group of the timing models' figures that everybody wants to see, which, under what name, and whether it is a share.
-const MODELS: [(&str, &str, &str, &str, bool); 24] = [
+const MODELS: [(&str, &str, &str, &str, bool); 25] = [
     ("Top-down, %", "retiring", "top-down", "retiring", true),
     ("Top-down, %", "bad speculation", "top-down", "bad_speculation", true),
     ("Top-down, %", "frontend bound", "top-down", "frontend_bound", true),
@@ -63,6 +63,13 @@ const MODELS: [(&str, &str, &str, &str, bool); 24] = [
         "allocated",
         "direct cache access",
         "allocations_per_packet",
+        false,
+    ),
+    (
+        "Direct cache access, lines a packet",
+        "written to cores\u{2019} L2",
+        "direct cache access",
+        "to_l2_per_packet",
         false,
     ),
     (
@@ -128,6 +135,11 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
         ("DMA", "bytes written", grouped(played.dma_written_bytes)),
         ("DMA", "bytes read", grouped(played.dma_read_bytes)),
     ];
+    if point.drops.nic_other > 0 {
+        let percent = fixed(100.0 * point.drop_rate, 1);
+        all.push(("Pace", "frames dropped by the NIC when recorded", grouped(point.drops.nic_other)));
+        all.push(("Pace", "of those that arrived, %", percent));
+    }
     if played.pace != AS_RECORDED {
         let latency = |of: fn(&LatencySummary) -> f64| number(played.answer_latency_ns.as_ref().map(of));
         all.extend([
@@ -198,6 +210,9 @@ pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedF
         cpi(point).iter().map(|(name, cycles)| format!("{name} {}", fixed(*cycles, 3))).collect();
     if !parts.is_empty() {
         let _ = writeln!(out, "\nCycles an instruction went into: {}", parts.join(", "));
+    }
+    for line in neighbours::lines_of(&played.neighbours, "Beside it") {
+        let _ = writeln!(out, "\n{line}");
     }
     out.push_str(&text::profile_text(point));
     let host = known(point.host_mips).map_or(NONE.to_owned(), short);
@@ -414,6 +429,23 @@ mod tests {
             assert!(!text.contains(absent), "{absent}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+    }
+
+    #[test]
+    fn the_terminal_has_what_was_played_beside_it_as_the_page_has() {
+        let mut summary = played();
+        let figures = summary.points[0].played.as_mut().unwrap();
+        figures.neighbours = vec![doorbell_results::PlayedNeighbour {
+            file: "mcf.xz".into(),
+            first_core: 1,
+            instructions: 1234,
+            ipc: 0.25,
+            rounds: 2,
+        }];
+        let text = crate::table(&summary);
+        let line = "Beside it, on core 1: mcf.xz, 0.250 instructions a cycle (1,234 in all)\n";
+        assert!(text.contains(line), "{text}");
+        assert!(crate::html(&summary, "").contains("mcf.xz"));
     }
 
     #[test]

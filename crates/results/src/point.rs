@@ -56,7 +56,8 @@ pub struct Drops {
     pub core: u64,
     /// The same, blamed on transmission.
     pub tx: u64,
-    /// Dropped by the NIC for any other reason (filters, bad FCS, sizes, receiver off); `stats.json` has each.
+    /// Dropped by the NIC for any other reason (filters, bad FCS, sizes, receiver off); `stats.json` has each. Of a trace that is played as
+    /// recorded, all that its NIC dropped then.
     pub nic_other: u64,
     /// Lost on the link (configured faults).
     pub link: u64,

@@ -21,7 +21,8 @@ use crate::resolve::Layers;
 /// The sections that count as they are.
 const WHOLE: [&str; 7] = ["core", "pipeline", "memory", "attach", "pcie", "hart", "playback"];
 /// Of the others, the keys that count.
-const KEYS: [&str; 3] = ["platform.harts", "platform.nics", "run.seed"];
+const KEYS: [&str; 3] = ["platform.harts", NICS, "run.seed"];
+const NICS: &str = "platform.nics";
 /// Where frames come at another pace than they did, the links count too.
 const LINK: &str = "link";
 /// Where pages are laid out, so does the memory that they lie in.
@@ -224,8 +225,32 @@ impl Options for PlaybackConfig {
     }
 }
 
-/// What `--set` and files of experiments say of it, over a machine. Traces of so many harts are played, each on a core of its own.
-pub fn resolve_played(base: &Base, harts: u32, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+/// What a configuration has to know of the traces that are played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The harts of all, each of which has a core of its own.
+    pub harts: u32,
+    /// The most NICs that one of them has.
+    pub nics: u32,
+    /// Whether all tell physical addresses, so that nothing asks for page tables.
+    pub is_physical: bool,
+}
+
+impl From<u32> for Shape {
+    /// So many harts, of which nothing else is known.
+    fn from(harts: u32) -> Shape {
+        Shape { harts, nics: 0, is_physical: false }
+    }
+}
+
+/// What `--set` and files of experiments say of it, over a machine. It has as many harts as the traces, and as many NICs, unless it is
+/// said how many.
+pub fn resolve_played(
+    base: &Base,
+    shape: impl Into<Shape>,
+    overrides: &[String],
+) -> Result<RunConfig, ConfigError> {
+    let Shape { harts, nics, is_physical } = shape.into();
     let pages = base.pages();
     let own = base.own().get(PlaybackConfig::SECTION);
     let says = |key: &str| own.is_some_and(|own| own.get(key).is_some());
@@ -242,9 +267,27 @@ pub fn resolve_played(base: &Base, harts: u32, overrides: &[String]) -> Result<R
     }
     let defaults: &[&str] = if pages == Pages::ChampSim { &["playback.pages=champsim"] } else { &[] };
     let harts = format!("platform.harts={harts}");
-    let all: Vec<String> = overrides.iter().cloned().chain([harts]).collect();
-    let sections = OptionSections::of([Section::of::<PlaybackConfig>()]);
-    Layers { defaults, ..Layers::of(base, &all) }.with_options(sections)
+    let mut all: Vec<String> = overrides.iter().cloned().chain([harts]).collect();
+    let resolve = |all: &[String]| {
+        let sections = OptionSections::of([Section::of::<PlaybackConfig>()]);
+        Layers { defaults, ..Layers::of(base, all) }.with_options(sections)
+    };
+    let mut config = resolve(&all)?;
+    let platform = base.own().get("platform");
+    let says_nics = names(NICS) || platform.is_some_and(|own| own.get("nics").is_some());
+    if config.platform.nics < nics && nics > 1 && !says_nics {
+        all.push(format!("{NICS}={nics}"));
+        config = resolve(&all)?;
+    }
+    let told = config.options::<PlaybackConfig>().pages;
+    // A result says all that was in force.
+    let as_it_was = base.is_result() && !names("playback.pages");
+    if is_physical && told != Pages::Identity && told != pages && !as_it_was {
+        let problem =
+            "what is played tells physical addresses, so that nothing asks for page tables; leave it out";
+        return Err(ConfigError::new("playback.pages", problem));
+    }
+    Ok(config)
 }
 
 /// Refuses a key that nothing would come of.
@@ -366,6 +409,34 @@ mod tests {
             let error = resolved(&[set]).unwrap_err();
             assert!(error.contains(part), "{set}: {error}");
         }
+    }
+
+    #[test]
+    fn a_trace_of_several_nics_has_as_many_ports_unless_it_is_said_how_many() {
+        let base = Base::find("server").unwrap();
+        let with = |nics, set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+            resolve_played(&base, Shape { nics, ..Shape::from(1) }, &set).unwrap()
+        };
+        assert_eq!([0, 1, 2].map(|nics| with(nics, &[]).platform.nics), [1, 1, 2]);
+        assert_eq!(with(1, &[]).hash(), with(0, &[]).hash());
+        assert_ne!(with(2, &[]).hash(), with(1, &[]).hash());
+        assert_eq!(with(2, &["platform.nics=1"]).platform.nics, 1, "refused where it is played");
+        assert_eq!(with(2, &["platform.nics=3"]).platform.nics, 3);
+    }
+
+    #[test]
+    fn page_tables_that_no_trace_asks_for_are_refused_unless_a_preset_has_them() {
+        let physical = Shape { is_physical: true, ..Shape::from(1) };
+        let with = |preset: &str, set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+            let config = resolve_played(&Base::find(preset).unwrap(), physical, &set);
+            config.map(|config| config.hash()).map_err(|error| error.to_string())
+        };
+        let error = with("server", &["playback.pages=kernel"]).unwrap_err();
+        assert!(error.starts_with("playback.pages: ") && error.contains("physical addresses"), "{error}");
+        assert_eq!(with("server", &["playback.pages=identity"]), with("server", &[]));
+        assert!(with("champsim", &[]).is_ok() && with("champsim", &["playback.pages=kernel"]).is_err());
     }
 
     #[test]

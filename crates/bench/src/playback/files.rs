@@ -14,7 +14,7 @@ use doorbell_trace::champsim::Variant;
 use doorbell_trace::system::{Description, TraceFile};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::config::PlaybackConfig;
+use super::config::{PlaybackConfig, Shape};
 use crate::config::RunConfig;
 use crate::error::RunError;
 
@@ -83,6 +83,8 @@ impl NamedTrace {
 #[derive(Debug)]
 pub struct Traces {
     all: Vec<NamedTrace>,
+    /// The most NICs that one of them has.
+    nics: u32,
     doubts: Vec<String>,
 }
 
@@ -94,7 +96,11 @@ impl Traces {
             paths.iter().map(|path| NamedTrace::open(path, variant)).collect::<Result<_, _>>()?;
         assert!(!all.is_empty(), "there is a trace to play");
         let doubts = all.iter().flat_map(|trace| trace.doubts(variant)).collect();
-        Ok(Traces { all, doubts })
+        let mut nics = 0;
+        for named in &all {
+            nics = nics.max(named.trace.nics().map_err(RunError::playback(&named.path))?);
+        }
+        Ok(Traces { all, nics, doubts })
     }
 
     /// The one that is measured.
@@ -115,6 +121,12 @@ impl Traces {
     /// How many cores they take.
     pub fn harts(&self) -> u32 {
         self.all.iter().map(|trace| u32::from(trace.known.harts)).sum()
+    }
+
+    /// What a configuration has to know of them.
+    pub fn shape(&self) -> Shape {
+        let is_physical = self.all.iter().all(|named| named.trace.is_physical());
+        Shape { harts: self.harts(), nics: self.nics, is_physical }
     }
 
     /// Names them by their contents and how they are read: what results depend on.

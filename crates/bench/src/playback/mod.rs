@@ -13,7 +13,7 @@ mod results;
 mod run;
 
 pub(crate) use config::of_what_counts;
-pub use config::{PlaybackConfig, Warmup, resolve_played};
+pub use config::{PlaybackConfig, Shape, Warmup, resolve_played};
 pub(crate) use files::contents;
 pub use files::{NamedTrace, Traces};
 pub use results::{TRACE, write_played};

@@ -177,7 +177,12 @@ impl Playing<'_, '_> {
         let length = end.min(own).saturating_sub(begun);
         self.control.begin_played("measuring", begun, begun.saturating_add(length));
         let mut more = true;
+        self.player.begin_unreceived();
+        let [unreceived, _] = self.player.unreceived();
         for part in 1..timing::PARTS {
+            if part == timing::PARTS / 2 {
+                self.player.begin_unreceived();
+            }
             let until = begun + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
             more = self.until(until)?;
             series.look_at(self.player.timing(), self.player.now());
@@ -198,16 +203,40 @@ impl Playing<'_, '_> {
             check_all(&devices, own.counts())
                 .map_err(|problem| RunError::Unplayed { path: path(), problem })?;
         }
-        let mut summary = self.summary(begin, &before, &after, !more);
+        let devices = self.devices(&before, &after, unreceived);
+        let mut summary = self.summary(begin, (&before, &after), devices, !more);
         summary.memory_over_time = series.parts(&self.config.memory);
         Ok((summary, watched))
     }
 
-    fn summary(&self, begin: Moment, before: &Played, after: &Played, to_the_end: bool) -> PointSummary {
+    /// What devices did between two moments. As recorded, frames that the NIC dropped then are among those that were dropped: arrivals, and
+    /// nothing else, tell of them. What a NIC only holds for a while it has brought to memory some time in the second half.
+    fn devices(&self, before: &Played, after: &Played, unreceived: i64) -> PlayedStats {
+        let devices = after.devices.since(&before.devices);
+        let [now, fewest] = self.player.unreceived();
+        if config_of(self.config).pace() != Pace::Recorded || fewest <= unreceived {
+            return devices;
+        }
+        without_dropped(devices, (now - unreceived) as u64)
+    }
+
+    /// In a measurement, how long frames could arrive. Behind the last one of the trace nothing is offered, while what waits in rings is
+    /// still worked off.
+    fn offered_seconds(&self, begin: Ps, end: Ps) -> f64 {
+        let until = self.player.arrivals_end().map_or(end, |at| at.clamp(begin, end));
+        (until - begin).as_secs_f64()
+    }
+
+    fn summary(
+        &self,
+        begin: Moment,
+        (before, after): (&Played, &Played),
+        devices: PlayedStats,
+        to_the_end: bool,
+    ) -> PointSummary {
         let (config, models) = (self.config, Models::of_player(&self.player));
         let seconds = (after.now - before.now).as_secs_f64();
         let instructions = after.traces[0].instructions - before.traces[0].instructions;
-        let devices = after.devices.since(&before.devices);
         let end = Moment::new(&models);
         let awake = |harts: Range<usize>| {
             let asleep: u64 =
@@ -229,17 +258,16 @@ impl Playing<'_, '_> {
             }
         });
         let neighbours = neighbours.collect();
-        // Both directions have them where frames are answered; where they are not, the one that has more is what was worked for.
-        let (frames, bytes) = match devices.frames_in >= devices.frames_out {
-            true => (devices.frames_in, devices.frames_in_bytes),
-            false => (devices.frames_out, devices.frames_out_bytes),
-        };
+        let (frames, bytes) = worked_for(&devices);
         let span = timing::Span { begin, end, frames, instructions, config };
         let rate = |amount: u64, unit: f64| per(amount as f64 * unit, seconds);
+        let offered_seconds = self.offered_seconds(before.now, after.now);
+        let offered = |amount: u64, unit: f64| per(amount as f64 * unit, offered_seconds);
         let pace = config_of(config).pace_in_words();
         let survey = self.player.survey(0);
         let (delivered, delivered_bytes) = delivered(&devices, survey.answers());
-        let (drops, drop_rate) = lost(&devices);
+        let as_recorded = config_of(config).pace() == Pace::Recorded;
+        let (drops, drop_rate) = lost(&devices, as_recorded);
         PointSummary {
             benchmark: super::TRACE.to_owned(),
             config_hash: config.hash(),
@@ -249,11 +277,11 @@ impl Playing<'_, '_> {
             frames_delivered: delivered,
             drop_rate,
             drops,
-            offered_gbps: rate(devices.frames_in_bytes, 8e-9)
+            offered_gbps: offered(devices.frames_in_bytes, 8e-9)
                 * per(devices.frames_offered as f64, devices.frames_in as f64),
             delivered_gbps: per(delivered_bytes * 8e-9, seconds),
             arrived_gbps: per(delivered_bytes * 8e-9, seconds),
-            offered_mpps: rate(devices.frames_offered, 1e-6),
+            offered_mpps: offered(devices.frames_offered, 1e-6),
             delivered_mpps: rate(delivered, 1e-6),
             arrived_mpps: rate(delivered, 1e-6),
             simulated_seconds: seconds,
@@ -268,12 +296,12 @@ impl Playing<'_, '_> {
                 to_the_end,
                 cycles: cycles.round() as u64,
                 cycles_asleep,
-                ring_drops: devices.frames_dropped,
+                ring_drops: if as_recorded { 0 } else { devices.frames_dropped },
                 answer_latency_ns: self.player.latency().and_then(Latency::summary),
                 frames_a_batch: survey.batches.mean(),
                 largest_batch: survey.batches.largest(),
                 sent_batches: survey.batches.counts.iter().map(|(size, count)| (*size, *count)).collect(),
-                ring_descriptors: survey.devices.values().find_map(|device| device.receive.descriptors()),
+                ring_descriptors: survey.ring_descriptors(),
                 left_out_instructions: devices.left_out,
                 frames_in: devices.frames_in,
                 frames_in_bytes: devices.frames_in_bytes,
@@ -296,6 +324,15 @@ fn config_of(config: &RunConfig) -> &PlaybackConfig {
     config.options::<PlaybackConfig>()
 }
 
+/// Frames and their bytes, of one direction. Both have them where frames are answered; where they are not, the one that has more is what
+/// was worked for.
+fn worked_for(devices: &PlayedStats) -> (u64, u64) {
+    match devices.frames_in >= devices.frames_out {
+        true => (devices.frames_in, devices.frames_in_bytes),
+        false => (devices.frames_out, devices.frames_out_bytes),
+    }
+}
+
 /// Cycles of some cores in so many seconds.
 fn cycles_of(config: &RunConfig, harts: Range<usize>, seconds: f64) -> f64 {
     harts.map(|hart| config.hart(hart).core.frequency.0 as f64 * seconds).sum()
@@ -313,11 +350,23 @@ fn delivered(devices: &PlayedStats, answers: bool) -> (u64, f64) {
     }
 }
 
-/// Frames that found no free descriptor, and their share: they waited for software that gave none back.
-fn lost(devices: &PlayedStats) -> (Drops, f64) {
-    let core = devices.frames_dropped;
-    let drops = Drops { core, waited_for: WaitedFor { core, ..WaitedFor::default() }, ..Drops::default() };
-    (drops, if core == 0 { 0.0 } else { core as f64 / devices.frames_offered as f64 })
+/// As recorded, with so many of the frames that arrived dropped: those that are left are the ones that came in.
+fn without_dropped(devices: PlayedStats, dropped: u64) -> PlayedStats {
+    let all = devices.frames_in.max(1);
+    let frames_in = devices.frames_in.saturating_sub(dropped);
+    let frames_in_bytes =
+        (u128::from(devices.frames_in_bytes) * u128::from(frames_in) / u128::from(all)) as u64;
+    PlayedStats { frames_dropped: devices.frames_in - frames_in, frames_in, frames_in_bytes, ..devices }
+}
+
+/// Frames that were dropped, and their share. Those that found no free descriptor waited for software that gave none back; of those that
+/// were dropped when the trace was recorded it tells nothing but that.
+fn lost(devices: &PlayedStats, as_recorded: bool) -> (Drops, f64) {
+    let dropped = devices.frames_dropped;
+    let core = if as_recorded { 0 } else { dropped };
+    let waited_for = WaitedFor { core, ..WaitedFor::default() };
+    let drops = Drops { core, nic_other: dropped - core, waited_for, ..Drops::default() };
+    (drops, if dropped == 0 { 0.0 } else { dropped as f64 / devices.frames_offered as f64 })
 }
 
 /// A trace that was played to its end was played whole: each frame and byte that the file says it has.
@@ -361,9 +410,24 @@ mod tests {
     fn what_found_no_descriptor_is_among_the_drops_and_waited_for_the_core() {
         let devices =
             PlayedStats { frames_offered: 8, frames_dropped: 2, frames_in: 6, ..PlayedStats::default() };
-        let (drops, rate) = lost(&devices);
+        let (drops, rate) = lost(&devices, false);
         assert_eq!((drops.core, drops.waited_for.core, drops.waited_for.total(), rate), (2, 2, 2, 0.25));
-        assert_eq!(lost(&PlayedStats::default()), (Drops::default(), 0.0));
+        assert_eq!(lost(&PlayedStats::default(), false), (Drops::default(), 0.0));
+    }
+
+    #[test]
+    fn what_was_dropped_when_it_was_recorded_came_not_in_and_has_no_cause_but_the_nic() {
+        let all = PlayedStats {
+            frames_offered: 8,
+            frames_in: 8,
+            frames_in_bytes: 800,
+            frames_out: 6,
+            ..PlayedStats::default()
+        };
+        let devices = without_dropped(all, 2);
+        assert_eq!((devices.frames_offered, devices.frames_in, devices.frames_in_bytes), (8, 6, 600));
+        let (drops, rate) = lost(&devices, true);
+        assert_eq!((drops, rate), (Drops { nic_other: 2, ..Drops::default() }, 0.25));
     }
 
     #[test]

@@ -361,6 +361,11 @@ fn dca(w: &View) -> Filling {
         over(n("allocations"), frames),
         "written lines for which room was made in the DCA ways",
     );
+    g.put(
+        "to_l2_per_packet",
+        over(n("private_placements"), frames),
+        "written lines that went to a core's L2",
+    );
     g.put("to_memory_per_packet", over(n("to_memory"), frames), "written lines that went to memory");
     g.put(
         "private_invalidations_per_packet",

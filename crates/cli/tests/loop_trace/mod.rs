@@ -38,6 +38,11 @@ pub fn round(frame: u64) -> Vec<Op> {
 
 /// Frames come, are looked at, and leave.
 pub fn record(path: &Path) {
+    record_overloaded(path, 0);
+}
+
+/// The same; before each frame so many come that the NIC drops.
+pub fn record_overloaded(path: &Path, dropped: u64) {
     let description = Description {
         recorder: "a test".to_owned(),
         recorded: "a loop".to_owned(),
@@ -78,6 +83,7 @@ pub fn record(path: &Path) {
             );
             event(after, 2, Happening::FrameOut { bytes: FRAME_BYTES + 4 });
         }
+        (0..dropped).for_each(|_| event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 }));
         event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 });
         event(after, 4, Happening::Dma(dma(true, after)));
         writer.block(0, &Step::default(), &round(frame), &mut |_| Walk::default()).unwrap();

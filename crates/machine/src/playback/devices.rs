@@ -2,11 +2,52 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use doorbell_attach::Attachment;
 use doorbell_platform::map::{self, InterruptsKind, RegionId};
+use doorbell_sim::Ps;
+use doorbell_sim::memory::PLATFORM_DEVICES;
 use doorbell_trace::system::{DeviceEvent, Happening};
 
 use super::lane::Lane;
 use crate::config::{ConfigError, MachineConfig};
+
+/// A machine has no more ports: NICs beyond them share the last one.
+pub(super) const PORTS_MAX: usize = 8;
+
+/// Whether a NIC did this: something with frames, or DMA.
+pub(super) fn is_of_nic(event: &DeviceEvent) -> bool {
+    let moves =
+        matches!(event.what, Happening::FrameIn { .. } | Happening::FrameOut { .. } | Happening::Dma(_));
+    moves && event.device < PLATFORM_DEVICES
+}
+
+/// Which port's attachment and link a trace's devices have. NICs are ports by their numbers, where there are as many ports; else in
+/// their order: a part of a trace, or another recorder, may have numbers that do not begin at 0 or leave some out.
+#[derive(Clone, Default)]
+pub(super) struct Ports {
+    /// In ascending order.
+    nics: Vec<u8>,
+    by_number: bool,
+    last: usize,
+}
+
+impl Ports {
+    /// Of these NICs, where there are so many ports.
+    pub fn new(nics: &BTreeSet<u8>, ports: usize) -> Ports {
+        let by_number = nics.iter().all(|number| usize::from(*number) < ports);
+        Ports { nics: nics.iter().copied().collect(), by_number, last: ports.saturating_sub(1) }
+    }
+
+    /// A device's.
+    #[inline]
+    pub fn of(&self, device: u8) -> usize {
+        let place = match self.nics.binary_search(&device) {
+            Ok(place) if !self.by_number => place,
+            _ => device.into(),
+        };
+        place.min(self.last)
+    }
+}
 
 const PAGE_SHIFT: u32 = 12;
 /// Registers of one device lie no further apart: the 82540EM and its successors have 128 KiB of them.
@@ -22,6 +63,17 @@ pub(super) fn check_named(config: &MachineConfig, lanes: &[Lane]) -> Result<(), 
             numbers => format!("what is played tells of {}", numbers.join(", ")),
         },
     )
+}
+
+/// Each port's, one at least.
+pub(super) fn attachments(config: &MachineConfig) -> Vec<Attachment> {
+    let ports = (0..config.platform.nics as usize).map(|port| config.port(port));
+    let mut all: Vec<Attachment> = ports.map(|port| Attachment::new(&port.attach, &port.pcie, 0)).collect();
+    if all.is_empty() {
+        all.push(Attachment::new(&config.attach, &config.pcie, 0));
+    }
+    all.iter_mut().for_each(|attachment| attachment.set_timed(true, Ps::ZERO));
+    all
 }
 
 /// What an access to a device goes to.
@@ -75,9 +127,20 @@ impl DeviceMap {
 
 #[cfg(test)]
 mod tests {
-    use doorbell_sim::{PhysAddr, Ps};
+    use doorbell_sim::PhysAddr;
 
     use super::*;
+
+    #[test]
+    fn nics_are_ports_by_their_numbers_or_else_in_their_order() {
+        let ports = |nics: &[u8], ports| Ports::new(&nics.iter().copied().collect(), ports);
+        let of = |all: Ports, devices: [u8; 3]| devices.map(|device| all.of(device));
+        assert_eq!(of(ports(&[0, 1], 2), [0, 1, 56]), [0, 1, 1]);
+        assert_eq!(of(ports(&[1, 2], 2), [1, 2, 56]), [0, 1, 1]);
+        assert_eq!(of(ports(&[0, 5], 2), [0, 5, 5]), [0, 1, 1]);
+        assert_eq!(of(ports(&[1, 2], 3), [1, 2, 0]), [1, 2, 0]);
+        assert_eq!(of(ports(&[1], 1), [0, 1, 2]), [0, 0, 0]);
+    }
 
     #[test]
     fn a_register_belongs_to_the_device_whose_registers_lie_round_it() {

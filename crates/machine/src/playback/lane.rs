@@ -8,7 +8,7 @@ use doorbell_sim::{PhysAddr, Ps};
 use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
 
 use super::PlaybackError;
-use super::devices::DeviceMap;
+use super::devices::{DeviceMap, Ports};
 use super::paced::{Next, Paced, anchor};
 use super::pacing::Pacing;
 use super::pending::{Pending, WriteId};
@@ -37,6 +37,8 @@ pub(super) struct Lane {
     pub harts: usize,
     pub place: Place,
     pub devices: DeviceMap,
+    /// Which port each of its devices is at.
+    pub ports: Ports,
     /// What its devices do on the whole.
     pub survey: Survey,
     /// How far each hart has come: when, and after how many instructions.
@@ -57,6 +59,11 @@ pub(super) struct Lane {
     pub pending: Pending,
     /// Of each hart, behind which instructions it sees received frames that it has not come to.
     unseen: Vec<VecDeque<u64>>,
+    /// Of each hart that is to stay awake, behind which instructions it slept when it was recorded.
+    skipped: Vec<VecDeque<u64>>,
+    /// Frames that arrived, as recorded, and no DMA brought to memory: now, and the fewest since somebody looked.
+    pub unreceived: i64,
+    pub fewest_unreceived: i64,
     /// The moment of the last event.
     pub event_at: Ps,
     pub stats: PlayedStats,
@@ -86,6 +93,7 @@ impl Lane {
             harts,
             place,
             devices,
+            ports: Ports::default(),
             survey,
             progress: Vec::new(),
             reached: Vec::new(),
@@ -98,6 +106,9 @@ impl Lane {
             upcoming: None,
             pending: Pending::new(harts),
             unseen: Vec::new(),
+            skipped: Vec::new(),
+            unreceived: 0,
+            fewest_unreceived: 0,
             event_at: Ps::ZERO,
             stats: PlayedStats::default(),
             rounds: 0,
@@ -110,6 +121,7 @@ impl Lane {
     fn begin(&mut self) -> Result<(), PlaybackError> {
         self.pending = Pending::new(self.harts);
         self.unseen = vec![VecDeque::new(); self.harts];
+        self.skipped = vec![VecDeque::new(); self.harts];
         self.ahead.clear();
         self.read_ahead.clear();
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
@@ -164,10 +176,18 @@ impl Lane {
     fn refresh(&mut self) {
         let (progress, reached) = (&self.progress, &self.reached);
         let anchor = |event: &DeviceEvent| anchor(progress, reached, event);
+        if let Some((event, _)) = self.ahead.front() {
+            let skipped = &mut self.skipped[usize::from(event.hart)];
+            while skipped.front().is_some_and(|position| *position < event.after) {
+                skipped.pop_front();
+            }
+        }
+        let skipped = &self.skipped;
         self.upcoming = match &self.paced {
             Some(paced) => paced.next(anchor).map(|(due, next)| (due.max(self.event_at), next)),
             None => self.ahead.front().and_then(|(event, _)| {
-                let due = anchor(event)? + event.since;
+                let in_sleep = skipped[usize::from(event.hart)].front() == Some(&event.after);
+                let due = anchor(event)? + if in_sleep { Ps::ZERO } else { event.since };
                 Some((due.max(self.event_at), Next::Software))
             }),
         };
@@ -188,6 +208,12 @@ impl Lane {
             self.refresh();
         }
         Ok(())
+    }
+
+    /// Behind so many instructions its hart slept, and does not sleep now: what happened meanwhile comes when they are done.
+    pub fn stays_awake(&mut self, hart: usize, done: u64) {
+        self.skipped[hart].push_back(done);
+        self.refresh();
     }
 
     /// Its hart takes the received frames that it has come to.
@@ -325,12 +351,17 @@ impl Lane {
                 stats.frames_offered += 1;
                 stats.frames_in += 1;
                 stats.frames_in_bytes += u64::from(bytes);
+                self.unreceived += 1;
             }
             Happening::FrameOut { bytes } => {
                 stats.frames_out += 1;
                 stats.frames_out_bytes += u64::from(bytes);
             }
-            Happening::Dma(Dma { write: true, len, .. }) => stats.dma_written_bytes += u64::from(len),
+            Happening::Dma(Dma { write: true, len, kind, offset, .. }) => {
+                stats.dma_written_bytes += u64::from(len);
+                self.unreceived -= i64::from(kind == DmaKind::RxData && offset == 0);
+                self.fewest_unreceived = self.fewest_unreceived.min(self.unreceived);
+            }
             Happening::Dma(Dma { len, .. }) => stats.dma_read_bytes += u64::from(len),
             Happening::Register { .. } | Happening::Interrupt { .. } => {}
         }

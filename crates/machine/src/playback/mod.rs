@@ -16,6 +16,7 @@
 //! | `pairs` | which frame answers which |
 //! | `under_way` | how much devices had been asked for when the trace began |
 //! | `doorbells` | how many frames were sent at a time |
+//! | `fits` | which configurations are refused |
 //! | `devices` | to which device an access goes |
 //! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
@@ -29,8 +30,11 @@ mod beside_tests;
 mod devices;
 mod doorbells;
 mod error;
+mod fits;
 mod lane;
 mod observe;
+#[cfg(test)]
+mod observe_tests;
 mod paced;
 #[cfg(test)]
 mod paced_tests;
@@ -60,9 +64,9 @@ use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
 use doorbell_trace::system::{Dma, Happening};
 
-use crate::config::{ConfigError, MachineConfig};
+use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
-use devices::Target;
+use devices::{Ports, Target};
 use lane::Lane;
 use paced::Awake;
 use pacing::Pacing;
@@ -103,20 +107,7 @@ pub struct Player {
 impl Player {
     /// What is planned, on a configuration with as many harts as the traces have together. Its caches know nothing yet.
     pub fn new(config: &MachineConfig, plan: &Plan) -> Result<Player, PlaybackError> {
-        let harts = plan.harts();
-        if config.platform.harts != harts {
-            let problem = format!("the traces have {harts} harts; play them with platform.harts={harts}");
-            return Err(ConfigError::new("platform.harts", problem).into());
-        }
-        if config.memory.dca.drops_returned() {
-            let problem = "a trace does not tell which buffers are returned; \"sent\" can be asked of it";
-            return Err(ConfigError::new("memory.dca.policy.invalidate", problem).into());
-        }
-        if config.memory.dca.tells_queues_apart() {
-            let problem = "a trace does not tell a device's queues apart; take \"l2\" with l2_hart, and ways of the device";
-            return Err(ConfigError::new("memory.dca.queues", problem).into());
-        }
-        plan.pages.validate()?;
+        fits::check(config, plan)?;
         let timing = Timing::for_playback(config, memory())?;
         let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
         let first_place = Place::new();
@@ -139,10 +130,15 @@ impl Player {
             lanes.push(Lane::new(planned, first, place, pacing)?);
         }
         devices::check_named(config, &lanes)?;
+        fits::check_nics(config, &lanes)?;
         let (accesses, blocked) = (vec![None; streams.len()], vec![false; streams.len()]);
         let polls = streams.iter().map(|_| Polls::default()).collect();
-        let (attachments, pace) = (attachments(config), plan.pace);
-        Ok(Player { timing, lanes, streams, lane_of, accesses, blocked, polls, attachments, pace })
+        let (attachments, pace) = (devices::attachments(config), plan.pace);
+        lanes.iter_mut().for_each(|lane| lane.ports = Ports::new(&lane.survey.nics, attachments.len()));
+        let mut player =
+            Player { timing, lanes, streams, lane_of, accesses, blocked, polls, attachments, pace };
+        (0..player.streams.len()).for_each(|hart| player.note_awake(hart));
+        Ok(player)
     }
 
     /// Warming learns without saying when; detail says when. Latencies are kept anew.
@@ -161,6 +157,7 @@ impl Player {
     /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`begin_again`](Player::begin_again).
     pub fn learn_from_all(&mut self) -> Result<(), PlaybackError> {
         self.lanes[0].go_as_recorded()?;
+        (0..self.lanes[0].harts).for_each(|hart| self.note_awake(hart));
         self.set_mode(Mode::Warming);
         Ok(())
     }
@@ -301,6 +298,7 @@ impl Player {
             (self.blocked[hart], self.polls[hart]) = (false, Polls::default());
             self.streams[hart].start_over(BlockSource::open(&self.lanes[number].input, own)?);
             self.streams[hart].begin_at(self.timing.cycle_at(hart, now));
+            self.note_awake(hart);
         }
         Ok(())
     }
@@ -366,11 +364,22 @@ impl Player {
         self.reached(hart)
     }
 
+    /// Whether the hart slept before its first block, and does not now.
+    fn note_awake(&mut self, hart: usize) {
+        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &self.streams[hart]);
+        if stream.stays_awake() {
+            lane.stays_awake(hart - lane.first, stream.position());
+        }
+    }
+
     /// A block of the hart is over.
     fn reached(&mut self, hart: usize) -> Result<(), PlaybackError> {
         let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
         let (done, over) = (stream.position(), self.timing.time_of(hart, stream.over()));
         let own = hart - lane.first;
+        if stream.stays_awake() {
+            lane.stays_awake(own, done);
+        }
         lane.reached(own, done, over)?;
         if let Some(paced) = &mut lane.paced
             && stream.sleeps() > Ps::ZERO
@@ -425,11 +434,10 @@ impl Player {
     /// An access leaves the core and comes back.
     fn access(&mut self, hart: usize, op: &Op) {
         let (now, bytes) = (self.over(hart), u64::from(op.size));
-        let last = self.attachments.len() - 1;
         let lane = &mut self.lanes[self.lane_of[hart]];
         let over = match lane.target(op.phys) {
             Target::Device(device) => {
-                let attachment = &mut self.attachments[usize::from(device).min(last)];
+                let attachment = &mut self.attachments[lane.ports.of(device)];
                 if op.flags & Op::WRITES != 0 {
                     let write = attachment.register_write(now, bytes);
                     let position = self.streams[hart].position();
@@ -459,7 +467,7 @@ impl Player {
         if let Some(event) = lane.take(now)? {
             lane.count(&event.0);
             if let Happening::Dma(dma) = event.0.what {
-                let done = self.dma(event.0.device, &dma, now);
+                let done = self.dma((number, event.0.device), &dma, now);
                 self.lanes[number].done(&event, &dma, done);
             }
         }
@@ -468,28 +476,17 @@ impl Player {
     }
 
     /// A request to memory: when it is done.
-    fn dma(&mut self, device: u8, dma: &Dma, now: Ps) -> Ps {
+    fn dma(&mut self, (lane, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
         let Dma { kind, write, addr, len, offset, .. } = *dma;
         let access = DmaAccess::plain(device, kind, offset);
         if self.timing.mode() == Mode::Warming {
             self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
         }
-        let of = usize::from(device).min(self.attachments.len() - 1);
+        let of = self.lanes[lane].ports.of(device);
         let (attachment, memory) = (&mut self.attachments[of], Some(&mut self.timing.memory));
         match write {
             true => attachment.write(now, addr, len, access, memory),
             false => attachment.read(now, addr, len, access, memory),
         }
     }
-}
-
-/// Each port's, one at least.
-fn attachments(config: &MachineConfig) -> Vec<Attachment> {
-    let ports = (0..config.platform.nics as usize).map(|port| config.port(port));
-    let mut all: Vec<Attachment> = ports.map(|port| Attachment::new(&port.attach, &port.pcie, 0)).collect();
-    if all.is_empty() {
-        all.push(Attachment::new(&config.attach, &config.pcie, 0));
-    }
-    all.iter_mut().for_each(|attachment| attachment.set_timed(true, Ps::ZERO));
-    all
 }

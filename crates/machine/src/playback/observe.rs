@@ -2,7 +2,7 @@
 
 use doorbell_core::CoreStats;
 use doorbell_loadgen::Latency;
-use doorbell_sim::OpSource;
+use doorbell_sim::{OpSource, Ps};
 
 use super::stream::HartStream;
 use super::{Player, Survey};
@@ -37,6 +37,22 @@ impl Player {
         paced.latency.as_ref()
     }
 
+    /// Until when frames could arrive, at another pace than recorded, where the first trace has no frames left.
+    pub fn arrivals_end(&self) -> Option<Ps> {
+        self.lanes[0].paced.as_ref()?.arrivals_end()
+    }
+
+    /// Frames of the first trace that arrived, as recorded, and were not brought to memory: now, and the fewest since
+    /// [`begin_unreceived`](Player::begin_unreceived).
+    pub fn unreceived(&self) -> [i64; 2] {
+        [self.lanes[0].unreceived, self.lanes[0].fewest_unreceived]
+    }
+
+    /// The fewest are looked for from now on.
+    pub fn begin_unreceived(&mut self) {
+        self.lanes[0].fewest_unreceived = self.lanes[0].unreceived;
+    }
+
     /// What a hart's core has counted up to the present: one that has no more to do has slept since.
     pub fn core_stats(&self, hart: usize) -> CoreStats {
         let core = self.timing.core(hart);
@@ -49,18 +65,18 @@ impl Player {
         (!has_more).then(|| self.timing.cycle_at(hart, self.now()).max(self.timing.core(hart).now()))
     }
 
-    /// Watches from now on, on this configuration; what was being watched is forgotten.
+    /// Watches the first trace's harts from now on, on this configuration; what was being watched is forgotten.
     pub fn watch(&mut self, request: &WatchRequest, config: &MachineConfig) {
         let begins = |(hart, stream): (usize, &HartStream)| {
             (self.asleep_until(hart).unwrap_or(stream.over()), stream.thread())
         };
-        let sources: Vec<_> = self.streams.iter().enumerate().map(begins).collect();
+        let sources: Vec<_> = self.streams[..self.own_harts()].iter().enumerate().map(begins).collect();
         self.timing.watch_sources(request, sources.into_iter(), config);
     }
 
     /// Watches no more, and tells what was seen; a hart that has no more to do has slept since.
     pub fn end_watch(&mut self) -> Option<Watched> {
-        let asleep: Vec<_> = (0..self.streams.len()).map(|hart| self.asleep_until(hart)).collect();
+        let asleep: Vec<_> = (0..self.own_harts()).map(|hart| self.asleep_until(hart)).collect();
         self.timing.end_watch_of_sources(&asleep)
     }
 }

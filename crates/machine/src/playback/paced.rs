@@ -240,6 +240,12 @@ impl Paced {
         }
     }
 
+    /// Until when frames could arrive, where no more do as the trace has none left.
+    pub fn arrivals_end(&self) -> Option<Ps> {
+        let receiving = self.ports.iter().filter(|port| port.arriving.is_some());
+        receiving.map(Port::arrivals_end).collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
     /// Latencies are kept anew.
     pub fn forget_latencies(&mut self) {
         if let Some(latency) = &mut self.latency {

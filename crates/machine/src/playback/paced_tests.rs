@@ -7,6 +7,7 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::stats::Stats;
 use doorbell_trace::system::Happening;
 
+use super::observe_tests::merged;
 use super::tests::*;
 use super::*;
 use crate::timed::WatchRequest;
@@ -174,10 +175,8 @@ fn what_a_program_takes_in_a_time_is_the_same_however_much_more_is_offered() {
 #[test]
 fn a_profile_has_all_cycles_of_a_hart_that_ended_before_the_others() {
     let folder = folder();
-    let trace = |name: &str, frames| polling(&folder.path().join(name), frames, 3, 1, true);
-    let mut plan = Plan::of(trace("long", 200)).beside(trace("short", 16));
-    plan.traces[1].at_end = AtEnd::Ends;
-    let config = config(&["platform.harts=2"]);
+    let plan = Plan::of(merged(folder.path(), [200, 16]));
+    let config = config(&["platform.harts=2", "platform.nics=2"]);
     let mut player = Player::new(&config, &plan).unwrap();
     player.watch(&WatchRequest { profile: true, ..WatchRequest::default() }, &config);
     assert!(!player.run(u64::MAX).unwrap());

@@ -6,6 +6,7 @@ use doorbell_wire::LinkConfig;
 
 use super::PlaybackError;
 use super::arriving::Arriving;
+use super::devices::Ports;
 use super::paced::Paced;
 use super::plan::{AtEnd, Pace};
 use super::survey::Survey;
@@ -40,27 +41,27 @@ impl Pacing {
         }
         let mut problem = None;
         let mut arriving = |device: u8| match self.arriving(survey, device, begin) {
-            Ok(arriving) => (self.link(device), arriving),
+            Ok(arriving) => (self.link(survey, device), arriving),
             Err(wrong) => {
                 problem = Some(wrong);
-                (self.link(device), None)
+                (self.link(survey, device), None)
             }
         };
         let paced = Paced::new(survey, &mut arriving);
         problem.map_or(Ok(paced), refuse)
     }
 
-    fn link(&self, device: u8) -> LinkConfig {
+    fn link(&self, survey: &Survey, device: u8) -> LinkConfig {
         let ports = self.config.platform.nics as usize;
-        match usize::from(device) < ports {
-            true => self.config.port(device.into()).link,
-            false => self.config.link.clone(),
+        match Ports::new(&survey.nics, ports).of(device) {
+            port if port < ports => self.config.port(port).link,
+            _ => self.config.link.clone(),
         }
     }
 
     /// Frames that arrive at a device, if it receives any.
     fn arriving(&self, survey: &Survey, device: u8, begin: Ps) -> Result<Option<Arriving>, String> {
-        let (of, link) = (&survey.devices[&device], self.link(device));
+        let (of, link) = (&survey.devices[&device], self.link(survey, device));
         if of.received == 0 {
             return Ok(None);
         }

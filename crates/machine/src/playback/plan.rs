@@ -1,5 +1,6 @@
 //! What is played: traces, and what paces them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use doorbell_trace::champsim::{self, Variant};
 use doorbell_trace::system::{TraceError, TraceFile};
 
 use super::PlaybackError;
+use super::devices::{PORTS_MAX, is_of_nic};
 use super::pages::PagesConfig;
 
 /// A trace that can be played: of our own format, or ChampSim's. Clones share what was read.
@@ -71,6 +73,18 @@ impl TraceInput {
             Input::Own(file) => file.counts().instructions.iter().sum(),
             Input::ChampSim(trace) => trace.instructions(),
         }
+    }
+
+    /// How many NICs have done something in it, or as many as a machine can have. All that its devices did is gone through once.
+    pub fn nics(&self) -> Result<u32, PlaybackError> {
+        let (mut nics, Some(file)) = (BTreeSet::new(), self.file()) else { return Ok(0) };
+        let mut events = file.devices()?;
+        while let Some(event) = events.next()? {
+            if is_of_nic(&event) {
+                nics.insert(event.device);
+            }
+        }
+        Ok(nics.len().min(PORTS_MAX) as u32)
     }
 
     /// What may be wrong with how it is read, in words.

@@ -330,6 +330,12 @@ impl Port {
         arriving.next()
     }
 
+    /// When the one would have come that would be next, if the trace has no more to take; in a closed loop, when the last one came.
+    pub fn arrivals_end(&self) -> Option<Ps> {
+        let arriving = self.arriving.as_ref().filter(|_| self.accepted == self.frames)?;
+        arriving.next().or(self.arrivals.back().copied())
+    }
+
     /// A frame arrives: the next one of the trace, if a descriptor is free.
     pub fn arrive(&mut self, now: Ps, stats: &mut PlayedStats) {
         let bytes = self.sizes.front().copied();

@@ -113,6 +113,11 @@ impl HartStream {
         self.slept
     }
 
+    /// Whether it slept before the next block when it was recorded, and does not now.
+    pub fn stays_awake(&self) -> bool {
+        !self.sleeps && self.step.is_some_and(|step| step.slept > Ps::ZERO)
+    }
+
     /// Something else says how long.
     pub fn fall_asleep(&mut self) {
         self.asleep = Some(std::mem::take(&mut self.slept));

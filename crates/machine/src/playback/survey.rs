@@ -1,14 +1,14 @@
 //! What a trace's devices do on the whole, gathered before it is played: what their rings are like, whether requests and answers pair, how
 //! large the program's batches were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
 use doorbell_trace::system::{DeviceEvent, Dma, Happening, TraceFile};
 
 use super::PlaybackError;
-use super::devices::DeviceMap;
+use super::devices::{DeviceMap, is_of_nic};
 use super::doorbells::{Batches, Doorbells};
 use super::pairs::Pairs;
 use super::place::Place;
@@ -109,6 +109,8 @@ impl DeviceSurvey {
 pub struct Survey {
     /// By their numbers.
     pub devices: BTreeMap<u8, DeviceSurvey>,
+    /// Which of them are NICs, and have done something.
+    pub nics: BTreeSet<u8>,
     /// Of all devices.
     pub batches: Batches,
     /// Frames that were sent for others than the trace has: they had arrived before it began.
@@ -167,6 +169,9 @@ impl Survey {
     fn note(&mut self, event: &DeviceEvent) {
         if self.harts == 1 {
             self.pace.note(event);
+        }
+        if is_of_nic(event) {
+            self.nics.insert(event.device);
         }
         let device = self.devices.entry(event.device).or_default();
         match event.what {
@@ -252,6 +257,12 @@ impl Survey {
             }
             DmaKind::RxData => {}
         }
+    }
+
+    /// How many descriptors its receive ring has, if that is known and it is one.
+    pub fn ring_descriptors(&self) -> Option<u64> {
+        let rings = self.devices.values().map(|device| &device.receive);
+        rings.filter(|ring| !ring.is_several()).find_map(Ring::descriptors)
     }
 
     /// Why requests and answers do not pair, if they do not.

@@ -42,6 +42,8 @@ pub(super) struct Maker {
     stores: VecDeque<Happening>,
     pub stores_lag: usize,
     pub tells_stores: bool,
+    /// Which device does what is told.
+    pub device: u8,
 }
 
 impl Maker {
@@ -56,7 +58,7 @@ impl Maker {
         };
         let writer = TraceWriter::create(path, &description).unwrap();
         let (stores, stores_lag) = (VecDeque::new(), 0);
-        Maker { writer, done: 0, sends_from: BUFFERS, stores, stores_lag, tells_stores: false }
+        Maker { writer, done: 0, sends_from: BUFFERS, stores, stores_lag, tells_stores: false, device: 0 }
     }
 
     fn step(&mut self, step: Step, ops: &[Op]) {
@@ -69,7 +71,7 @@ impl Maker {
     }
 
     pub fn event(&mut self, after: u64, since: u64, what: Happening) {
-        let event = DeviceEvent { device: 0, hart: 0, after, since: Ps::from_ns(since), what };
+        let event = DeviceEvent { device: self.device, hart: 0, after, since: Ps::from_ns(since), what };
         self.writer.event(&event).unwrap();
     }
 
@@ -268,6 +270,12 @@ fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
     let alone = played(&config(&[]), &Plan::of(long.clone())).played();
     let returned = refused(&config(&["memory.dca.policy.invalidate=returned"]), &Plan::of(long.clone()));
     assert!(returned.contains("a trace does not tell which buffers are returned"), "{returned}");
+    let changes = config(&["memory.dca.schedule=[{after=\"1us\",policy={}}]"]);
+    let changes = refused(&changes, &Plan::of(long.clone()));
+    assert!(
+        changes.starts_with("memory.dca.schedule: ") && changes.contains("once with each policy"),
+        "{changes}"
+    );
     let plan = Plan::of(long).beside(short);
     let other = refused(&config(&[]), &plan);
     assert!(other.contains("platform.harts=2"), "{other}");

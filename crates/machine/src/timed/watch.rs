@@ -252,7 +252,9 @@ impl Timing {
     /// A device access is over at `done`, and its core is told.
     pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: [u64; 2]) {
         let TimedHart { core, space, .. } = &mut self.harts[id];
-        let Some(watch) = &mut self.watch else { return core.end_device(op, done) };
+        let Some(watch) = self.watch.as_mut().filter(|watch| id < watch.harts.len()) else {
+            return core.end_device(op, done);
+        };
         core.end_device_observed(op, done, &mut LogOf(&mut watch.pipeline, id as u32));
         let misses = watch.harts[id].begun.take().unwrap_or_default();
         watch.look(id, (thread, *space), &[*op], core.now(), (1, misses));

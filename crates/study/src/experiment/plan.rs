@@ -381,8 +381,8 @@ fn config(
     overrides.push(format!("run.seed={seed}"));
     if file.trace.is_some() {
         // Where the file is not there yet, one hart stands for those that it has.
-        let harts = file.opened.as_ref().map_or(1, |traces| traces.harts());
-        return resolve_played(base, harts, &overrides);
+        let shape = file.opened.as_ref().map_or(1.into(), |traces| traces.shape());
+        return resolve_played(base, shape, &overrides);
     }
     if let Some(network) = &file.topology {
         return match work {

@@ -1,0 +1,42 @@
+//! Whether a configuration fits what is played. What nothing would come of is refused, with what can be done instead.
+
+use super::devices::PORTS_MAX;
+use super::lane::Lane;
+use super::plan::Plan;
+use crate::config::{ConfigError, MachineConfig};
+
+/// See the module.
+pub(super) fn check(config: &MachineConfig, plan: &Plan) -> Result<(), ConfigError> {
+    let harts = plan.harts();
+    if config.platform.harts != harts {
+        let problem = format!("the traces have {harts} harts; play them with platform.harts={harts}");
+        return Err(ConfigError::new("platform.harts", problem));
+    }
+    if config.memory.dca.drops_returned() {
+        let problem = "a trace does not tell which buffers are returned; \"sent\" can be asked of it";
+        return Err(ConfigError::new("memory.dca.policy.invalidate", problem));
+    }
+    if config.memory.dca.tells_queues_apart() {
+        let problem =
+            "a trace does not tell a device's queues apart; take \"l2\" with l2_hart, and ways of the device";
+        return Err(ConfigError::new("memory.dca.queues", problem));
+    }
+    if !config.memory.dca.schedule.is_empty() {
+        let problem = "only an executed measurement has one; play the trace once with each policy (memory.dca.policy, memory.dca.devices)";
+        return Err(ConfigError::new("memory.dca.schedule", problem));
+    }
+    plan.pages.validate()
+}
+
+/// Each NIC has a port, so that none shares another's link without a word.
+pub(super) fn check_nics(config: &MachineConfig, lanes: &[Lane]) -> Result<(), ConfigError> {
+    let nics = lanes.iter().map(|lane| lane.survey.nics.len()).max().unwrap_or(0).min(PORTS_MAX);
+    if nics <= (config.platform.nics as usize).max(1) {
+        return Ok(());
+    }
+    let problem = format!(
+        "{}; what is played has {nics} NICs, each of which has a link of its own: leave it out, or say {nics} at least",
+        config.platform.nics
+    );
+    Err(ConfigError::new("platform.nics", problem))
+}
