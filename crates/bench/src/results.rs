@@ -13,7 +13,7 @@ use doorbell_files::{
 
 use crate::error::RunError;
 use crate::folder::ResultFolder;
-use crate::sealed::{SEAL, listed, seal};
+use crate::sealed::{SEAL, files, listed, seal};
 
 /// What the temporary folders' names say.
 const PARTIAL: &str = "partial";
@@ -163,7 +163,11 @@ fn refuse_foreign(out: &Path, target: &Path) -> Result<(), RunError> {
         true => BEFORE_SEALS.iter().any(|ours| name.starts_with(ours)) || name == SEAL,
         false => name == SEAL || known.iter().any(|k| k == name || k.starts_with(&format!("{name}/"))),
     };
-    match names.iter().find(|name| !is_ours(name)) {
+    // What somebody has put into a load's folder would be lost just as well.
+    let deeper =
+        if known.is_empty() { Vec::new() } else { files(target).map_err(RunError::io("read", target))? };
+    let is_foreign = |name: &&String| !known.contains(name);
+    match names.iter().find(|name| !is_ours(name)).or_else(|| deeper.iter().find(is_foreign)) {
         Some(name) => foreign(format!("it holds {name}, which no run wrote and which would be lost")),
         None => Ok(()),
     }
@@ -267,3 +271,23 @@ mod tests {
         assert_eq!(named(&names[..2]), "config.toml, point-00/");
     }
 }
+    #[test]
+    fn what_somebody_has_put_into_the_folder_of_a_load_is_not_lost() {
+        let scratch = tempfile::tempdir().unwrap();
+        let out = scratch.path().join("latest");
+        let with_load = || {
+            let results = Results::begin(&out)?;
+            results.folder().sub("point-00")?.write("stats.json", "")?;
+            results.publish()
+        };
+        with_load().unwrap();
+        with_load().unwrap();
+        let notes = out.join("point-00/notes.txt");
+        fs::write(&notes, "seen by hand").unwrap();
+        let error = with_load().unwrap_err().to_string();
+        assert!(error.contains("it holds point-00/notes.txt, which no run wrote"), "{error}");
+        assert_eq!(fs::read_to_string(&notes).unwrap(), "seen by hand");
+        fs::remove_file(&notes).unwrap();
+        with_load().unwrap();
+    }
+
