@@ -60,7 +60,7 @@ impl<'a> Loads<'a> {
         asked: usize,
     ) -> anyhow::Result<Loads<'a>> {
         inputs::keep_named(&args.output.out, config).asked()?;
-        let results = Results::begin(&args.output.out)?;
+        let results = inputs::begin(&args.output.out, &args.guest)?;
         let (points, meanings, ran) = Default::default();
         let base = args.common.base()?;
         Ok(Loads { args, name, base, config, results, asked, points, meanings, ran })
