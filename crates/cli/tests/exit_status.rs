@@ -221,6 +221,25 @@ fn many_points() -> String {
         lengths.join(", ")
     )
 }
+#[test]
+fn what_a_boot_is_to_write_is_written_however_the_guest_ends_and_looked_at_before_it_begins() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // lui t0, 0x100; lui t1, 0x13; addi t1, t1, 0x333; sw t1, 0(t0); j .: the machine's test device is told of a failure.
+    let fails = [0x0010_02b7_u32, 0x0001_3337, 0x3333_0313, 0x0062_a023, 0x0000_006f];
+    fs::write(folder.join("fails.bin"), fails.map(u32::to_le_bytes).concat()).unwrap();
+    let boot = |more: &[&str]| ends_with(folder, 1, &[&["boot", "--bare", "fails.bin"], more].concat());
+    let said = boot(&["--save-checkpoint", "end.ckpt", "--fingerprint", "end.json"]);
+    assert!(said.contains("checkpoint in end.ckpt") && said.contains("failure code 1"), "{said}");
+    assert!(folder.join("end.ckpt").is_file() && folder.join("end.json").is_file());
+    for option in ["--save-checkpoint", "--fingerprint"] {
+        for (path, part) in [("gone/a", "there is no folder gone"), (".", "not a regular file")] {
+            let said = boot(&[option, path]);
+            assert!(said.contains(option) && said.contains(part) && !said.contains("failure code"), "{said}");
+        }
+    }
+}
+
 
 #[test]
 fn an_interrupted_sweep_ends_with_130_and_its_table_has_what_is_done() {
