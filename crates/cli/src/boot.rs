@@ -65,7 +65,7 @@ pub struct BootArgs {
     /// Write what the guest and the wires did as hashes there, to compare versions of Doorbell
     #[arg(long, value_name = "FILE")]
     fingerprint: Option<PathBuf>,
-    /// Leave after this simulated time, such as 2s
+    /// Leave at this simulated time since the boot, such as 2s; with --checkpoint, too, it counts from the boot
     #[arg(long, value_name = "TIME")]
     max_time: Option<Ps>,
     /// Folder for what the guest asks for by gem5 m5ops (statistics, checkpoints)
@@ -94,6 +94,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         Some(path) => bare(args, &config, path)?,
         None => from_image(args, &config, places)?,
     };
+    refuse_time_that_is_over(args, machine.now()).asked()?;
     if args.fingerprint.is_some() {
         machine.hear_wires();
     }
@@ -147,6 +148,16 @@ fn write_checkpoint(args: &BootArgs, machine: &Machine, identity: &str) -> anyho
     machine.checkpoint(identity, "boot").write(path)?;
     tell!("checkpoint in {}", path.display());
     Ok(())
+}
+
+/// A checkpoint may be of a later time than that at which to leave.
+fn refuse_time_that_is_over(args: &BootArgs, now: Ps) -> anyhow::Result<()> {
+    match args.max_time {
+        Some(until) if args.checkpoint.is_some() && until <= now => bail!(
+            "--max-time {until}: the checkpoint's guest is at {now} already, and the time counts from its boot; give a later one"
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<Server> {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use doorbell_sim::Ps;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::loop_trace::{doorbell, record};
@@ -206,9 +207,15 @@ fn an_interrupted_guest_ends_with_130_and_its_checkpoint_is_written() {
     let said: Vec<&str> = said.lines().collect();
     assert_eq!((status, said.last()), (Some(130), Some(&"checkpoint in spin.ckpt")), "{said:?}");
     assert!(said.len() == 2 && said[0].contains(" M instructions, "), "how far it came: {said:?}");
-    let again = ["boot", "--bare", "spin.bin", "--checkpoint", "spin.ckpt", "--max-time", "1us"];
-    let more = ["--fast-forward"];
-    let said = ends_with(folder, 0, &[&again[..], &more].concat());
+    let boots = |status, until: &str| {
+        let from = ["boot", "--bare", "spin.bin", "--checkpoint", "spin.ckpt", "--fast-forward"];
+        ends_with(folder, status, &[&from[..], &["--max-time", until]].concat())
+    };
+    let said = boots(2, "1ps");
+    let (_, at) = said.split_once("guest is at ").unwrap();
+    let at: Ps = at.split_once(" already").unwrap().0.parse().unwrap();
+    assert!(said.contains("counts from its boot"), "{said}");
+    let said = boots(0, &(at + Ps(1_000_000)).to_string());
     assert!(said.lines().count() == 1 && said.contains(" M instructions, "), "{said}");
 }
 
