@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::exit::Asked;
 use crate::out::{outln, tell};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
@@ -105,6 +106,7 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             let recipe = Recipe::load(recipe)?;
             let default = || PathBuf::from(format!("{}.lock", recipe.name()));
             let out = out.clone().or_else(|| recipe.lock().map(PathBuf::from)).unwrap_or_else(default);
+            Pins::refuse_other(&out).asked()?;
             // Without --refresh an image that is there stays as it is, and what it has is what is locked.
             let recipe = recipe.unlocked();
             let options = BuildOptions { refresh: *refresh, ..archive.options(&recipe, places) };

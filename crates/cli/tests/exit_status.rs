@@ -86,6 +86,8 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         &["boot", "--max-time", "2"],
         &["image", "build", "nope"],
         &["image", "build", "recipe.toml"],
+        &["image", "show", "recipe.toml"],
+        &["image", "lock", "net", "--out", "recipe.toml"],
         &["run", "testpmd", "--image", "recipe.toml"],
         &["search", "testpmd", "--set", "loadgen.traffic.outstanding=2"],
         &["search", "testpmd", "--set", "loadgen.traffic.frames=1000"],
