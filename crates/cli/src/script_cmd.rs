@@ -155,7 +155,8 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
         Err(error) => {
             // The console of a script that failed is what the user needs now.
             if loads.has_files() {
-                loads.keep_what_there_is()?;
+                let kept = loads.keep_what_there_is()?;
+                tell!("doorbell: what the guest printed is in {}", kept.display());
             }
             return Err(error);
         }
