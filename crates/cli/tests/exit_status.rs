@@ -221,15 +221,6 @@ fn an_interrupted_guest_ends_with_130_and_its_checkpoint_is_written() {
     assert!(said.lines().count() == 1 && said.contains(" M instructions, "), "{said}");
 }
 
-/// An experiment that takes far longer than a point of it.
-fn many_points() -> String {
-    let lengths: Vec<String> = (1..=400).map(|more| (10_000 + more).to_string()).collect();
-    format!(
-        "trace = \"loop.dbt\"\npreset = \"server\"\nset = [\"playback.warmup=1000\"]\n[grid]\n\
-         \"playback.instructions\" = [{}]\n",
-        lengths.join(", ")
-    )
-}
 #[test]
 fn what_a_boot_is_to_write_is_written_however_the_guest_ends_and_looked_at_before_it_begins() {
     let scratch = tempfile::tempdir().unwrap();
@@ -249,6 +240,15 @@ fn what_a_boot_is_to_write_is_written_however_the_guest_ends_and_looked_at_befor
     }
 }
 
+/// An experiment that takes far longer than a point of it.
+fn many_points() -> String {
+    let lengths: Vec<String> = (1..=400).map(|more| (10_000 + more).to_string()).collect();
+    format!(
+        "trace = \"loop.dbt\"\npreset = \"server\"\nset = [\"playback.warmup=1000\"]\n[grid]\n\
+         \"playback.instructions\" = [{}]\n",
+        lengths.join(", ")
+    )
+}
 
 #[test]
 fn an_interrupted_sweep_ends_with_130_and_its_table_has_what_is_done() {
