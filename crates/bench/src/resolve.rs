@@ -75,7 +75,7 @@ impl<'a> Layers<'a> {
             benchmark.set(assignment).ok()?;
             let (path, _) = assignment.split_once('=')?;
             let (wanted, own) = (at(benchmark.table(), path)?, at(self.base.own(), path)?);
-            (plain(wanted) != plain(own)).then(|| {
+            (plain(wanted) != plain(own) && !is_the_same(path, wanted, own)).then(|| {
                 format!(
                     "{} says {path} = {}; the benchmark's own is {}",
                     self.base.name(),
@@ -86,6 +86,16 @@ impl<'a> Layers<'a> {
         };
         self.defaults.iter().filter_map(said).collect()
     }
+}
+
+/// Whether two ways of writing the value at a path say the same, as 0ps and 0ns do.
+fn is_the_same(path: &str, one: &Value, other: &Value) -> bool {
+    let read = |value: &Value| {
+        let mut alone = Overlay::default();
+        alone.insert(path, value.clone()).ok()?;
+        RunConfig::of_options(OptionSections::default()).with(alone.table()).ok()
+    };
+    matches!((read(one), read(other)), (Some(one), Some(other)) if one.to_toml() == other.to_toml())
 }
 
 /// What stands at a dotted path.

@@ -91,6 +91,10 @@ fn a_file_is_above_what_a_benchmark_sets_and_a_preset_below_it() {
         told.len() == 1 && told[0].ends_with("says platform.ram = 512MiB; the benchmark's own is 768MiB"),
         "{told:?}"
     );
+    let (_folder, same) = file("base = \"server\"\nplatform.ram = \"786432KiB\"\nrun.warmup = \"0ps\"\n");
+    let defaults_again: &[&str] = &["platform.ram=768MiB", "run.warmup=0ns"];
+    let same = Layers { defaults: defaults_again, ..Layers::of(&same, &[]) }.overruled();
+    assert!(same.is_empty(), "another way to write the same: {same:?}");
     let traffic = Some(("t.toml", "rate = \"3Mpps\""));
     let (_folder, rate) =
         file("base = \"server\"\nloadgen.traffic.rate = \"2Mpps\"\nloadgen.traffic.frames = 9\n");

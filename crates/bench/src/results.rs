@@ -4,6 +4,7 @@
 //! made durable and put in place at once, so that nothing of an earlier run stays beside it. While a run is under way it holds
 //! a lock: a second one into the same folder is refused before any time is spent.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use doorbell_files::{
@@ -13,10 +14,12 @@ use doorbell_files::{
 
 use crate::error::RunError;
 use crate::folder::ResultFolder;
-use crate::sealed::{SEAL, listed, seal};
+use crate::sealed::{SEAL, files, listed, seal};
 
 /// What the temporary folders' names say.
 const PARTIAL: &str = "partial";
+/// How the name of a folder ends that has what a failed run left, beside that of an earlier run's results.
+const FAILED: &str = ".failed";
 /// What result folders held before they had a list: in such a folder, only files of these names are Doorbell's.
 const BEFORE_SEALS: [&str; 20] = [
     "batches.csv",
@@ -44,7 +47,11 @@ const BEFORE_SEALS: [&str; 20] = [
 /// A result folder that is being made.
 pub struct Results {
     target: PathBuf,
+    /// The same as the user named it.
+    shown: PathBuf,
     staging: ResultFolder,
+    /// Whether what is in place is this run's.
+    is_published: Cell<bool>,
     _lock: Lock,
 }
 
@@ -63,7 +70,8 @@ impl Results {
         let staging = temporary_name(&target, PARTIAL);
         create_folder(&staging).map_err(failed("write beside the result folder"))?;
         let staging = ResultFolder::create(&staging)?.shown_as(out);
-        Ok(Results { target, staging, _lock: lock })
+        let (shown, is_published) = (out.to_owned(), Cell::new(false));
+        Ok(Results { target, shown, staging, is_published, _lock: lock })
     }
 
     /// Where to write.
@@ -89,7 +97,9 @@ impl Results {
         let copy = temporary_name(&self.target, PARTIAL);
         copy_tree(self.staging.path(), &copy).map_err(failed())?;
         sync_tree(&copy).map_err(failed())?;
-        put_in_place(&copy, &self.target).map_err(failed())
+        put_in_place(&copy, &self.target).map_err(failed())?;
+        self.is_published.set(true);
+        Ok(())
     }
 
     /// Puts everything in place, and tells the names of what was written.
@@ -100,6 +110,28 @@ impl Results {
         put_in_place(self.staging.path(), &self.target).map_err(failed())?;
         let names = list(&self.target).map_err(failed())?;
         Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
+    }
+
+    /// Leaves what a run has written that failed, and tells where: in place, unless an earlier run's results are there, which it does not
+    /// make up for; beside them then.
+    pub fn publish_failed(self) -> Result<PathBuf, RunError> {
+        if self.is_published.get() || !holds_results(&self.target)? {
+            let shown = self.shown.clone();
+            return self.publish().map(|_| shown);
+        }
+        let name =
+            self.target.file_name().expect("a result folder has a name").to_string_lossy().into_owned();
+        // Where the user's name is a link, beside what it leads to.
+        let is_link = kind(&self.shown).map_err(RunError::io("look at", &self.shown))? == Some(Kind::Other);
+        let named = if is_link || self.shown.file_name().is_none() { &self.target } else { &self.shown };
+        let shown = named.with_file_name(format!("{name}{FAILED}"));
+        let beside = Results::begin(&shown)?;
+        // The folder that it began is taken for what is here already.
+        let failed = RunError::io("put what is there into", &shown);
+        remove(beside.staging.path())
+            .and_then(|()| copy_tree(self.staging.path(), beside.staging.path()))
+            .map_err(failed)?;
+        beside.publish().map(|_| shown)
     }
 }
 
@@ -147,6 +179,16 @@ fn resolved(out: &Path) -> Result<PathBuf, RunError> {
     }
 }
 
+/// Whether a folder has more in it than consoles, which are all that a run leaves that failed.
+fn holds_results(target: &Path) -> Result<bool, RunError> {
+    if kind(target).map_err(RunError::io("look at", target))?.is_none() {
+        return Ok(false);
+    }
+    let is_console = |name: &String| name.rsplit('/').next().is_some_and(|name| name.starts_with("console"));
+    let names = files(target).map_err(RunError::io("read", target))?;
+    Ok(!names.iter().all(is_console))
+}
+
 /// The folder is replaced as a whole, so what is there must be a result's and nothing else.
 fn refuse_foreign(out: &Path, target: &Path) -> Result<(), RunError> {
     let foreign = |problem: String| Err(RunError::ResultsForeign { path: out.to_owned(), problem });
@@ -163,7 +205,11 @@ fn refuse_foreign(out: &Path, target: &Path) -> Result<(), RunError> {
         true => BEFORE_SEALS.iter().any(|ours| name.starts_with(ours)) || name == SEAL,
         false => name == SEAL || known.iter().any(|k| k == name || k.starts_with(&format!("{name}/"))),
     };
-    match names.iter().find(|name| !is_ours(name)) {
+    // What somebody has put into a load's folder would be lost just as well.
+    let deeper =
+        if known.is_empty() { Vec::new() } else { files(target).map_err(RunError::io("read", target))? };
+    let is_foreign = |name: &&String| !known.contains(name);
+    match names.iter().find(|name| !is_ours(name)).or_else(|| deeper.iter().find(is_foreign)) {
         Some(name) => foreign(format!("it holds {name}, which no run wrote and which would be lost")),
         None => Ok(()),
     }
@@ -210,6 +256,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_failed_run_leaves_takes_no_results_place() {
+        let scratch = tempfile::tempdir().unwrap();
+        let out = scratch.path().join("latest");
+        let beside = scratch.path().join("latest.failed");
+        let fail = |text: &str| {
+            let results = Results::begin(&out).unwrap();
+            results.folder().write("console.log", text).unwrap();
+            results.publish_failed().unwrap()
+        };
+        let console = |folder: &Path| fs::read_to_string(folder.join("console.log")).unwrap();
+        assert_eq!((fail("one"), fail("two")), (out.clone(), out.clone()), "there are no results");
+        assert_eq!((console(&out), verify(&out)), ("two".to_owned(), Ok(())));
+        run(&out, "summary.json").unwrap();
+        assert_eq!((fail("three"), fail("four")), (beside.clone(), beside.clone()));
+        assert_eq!((console(&beside), verify(&beside)), ("four".to_owned(), Ok(())));
+        assert_eq!((names(&out), verify(&out)), (vec![SEAL.to_owned(), "summary.json".to_owned()], Ok(())));
+        // What this run itself has put in place, of the loads before, is no other run's.
+        let results = Results::begin(&out).unwrap();
+        results.folder().write("summary.json", "of one load").unwrap();
+        results.publish_so_far().unwrap();
+        results.folder().write("console.log", "of the next").unwrap();
+        assert_eq!(results.publish_failed().unwrap(), out);
+        assert_eq!(names(&out), ["console.log", SEAL, "summary.json"]);
+        assert_eq!(names(scratch.path()), ["latest", "latest.failed"]);
+    }
+
+    #[test]
     fn what_is_done_is_there_while_the_rest_is_under_way() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("latest");
@@ -243,6 +316,26 @@ mod tests {
         assert!(matches!(run(Path::new("/"), "stats.json"), Err(RunError::ResultsForeign { .. })));
         let file = home.path().join("letter");
         assert!(run(&file, "stats.json").is_err());
+    }
+
+    #[test]
+    fn what_somebody_has_put_into_the_folder_of_a_load_is_not_lost() {
+        let scratch = tempfile::tempdir().unwrap();
+        let out = scratch.path().join("latest");
+        let with_load = || {
+            let results = Results::begin(&out)?;
+            results.folder().sub("point-00")?.write("stats.json", "")?;
+            results.publish()
+        };
+        with_load().unwrap();
+        with_load().unwrap();
+        let notes = out.join("point-00/notes.txt");
+        fs::write(&notes, "seen by hand").unwrap();
+        let error = with_load().unwrap_err().to_string();
+        assert!(error.contains("it holds point-00/notes.txt, which no run wrote"), "{error}");
+        assert_eq!(fs::read_to_string(&notes).unwrap(), "seen by hand");
+        fs::remove_file(&notes).unwrap();
+        with_load().unwrap();
     }
 
     #[test]

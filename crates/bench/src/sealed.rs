@@ -19,7 +19,7 @@ pub const SEAL: &str = "files.sha256";
 /// Writes the list of all that is in the folder now.
 pub fn seal(folder: &ResultFolder) -> Result<(), RunError> {
     let mut sums = BTreeMap::new();
-    walk(folder.path(), "", &mut sums).map_err(RunError::io("read back", folder.path()))?;
+    walk(folder.path(), &mut sums).map_err(RunError::io("read back", folder.path()))?;
     write_list(folder, &sums)
 }
 
@@ -54,7 +54,7 @@ pub fn verify_listed(folder: &Path) -> Result<(), String> {
 fn compared(folder: &Path) -> Result<(Sums, Sums), String> {
     let listed = listed(folder)?;
     let mut there = BTreeMap::new();
-    walk(folder, "", &mut there).map_err(|error| format!("it cannot be read: {error}"))?;
+    walk(folder, &mut there).map_err(|error| format!("it cannot be read: {error}"))?;
     for (name, sum) in &listed {
         match there.get(name) {
             None => return Err(format!("{name} is missing")),
@@ -84,16 +84,38 @@ pub(crate) fn listed(folder: &Path) -> Result<BTreeMap<String, String>, String> 
         .ok_or_else(|| format!("{SEAL} has a line that is none of its own"))
 }
 
-fn walk(folder: &Path, below: &str, sums: &mut BTreeMap<String, String>) -> io::Result<()> {
+/// The files in a folder and in its folders, by their names, but for the list itself; contents are not looked at.
+pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    each(folder, "", &mut |name, _, _| {
+        names.push(name);
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+fn walk(folder: &Path, sums: &mut BTreeMap<String, String>) -> io::Result<()> {
+    each(folder, "", &mut |name, path, is_file| {
+        // No result holds anything but files, so the name alone of something else tells that it is foreign.
+        let sum = if is_file { sha256_of(path)?.0 } else { String::new() };
+        sums.insert(name, sum);
+        Ok(())
+    })
+}
+
+/// Everything in a folder that is none itself, with its name and whether it is a file.
+fn each(
+    folder: &Path,
+    below: &str,
+    see: &mut dyn FnMut(String, &Path, bool) -> io::Result<()>,
+) -> io::Result<()> {
     for name in list(folder)? {
         let path = folder.join(&name);
         let shown = format!("{below}{}", name.to_string_lossy());
         match kind(&path)? {
-            Some(Kind::Folder) => walk(&path, &format!("{shown}/"), sums)?,
+            Some(Kind::Folder) => each(&path, &format!("{shown}/"), see)?,
             Some(_) if below.is_empty() && shown == SEAL => {}
-            Some(Kind::File) => drop(sums.insert(shown, sha256_of(&path)?.0)),
-            // No result holds such a thing, so its name alone tells that it is foreign.
-            Some(Kind::Other) | None => drop(sums.insert(shown, String::new())),
+            found => see(shown, &path, found == Some(Kind::File))?,
         }
     }
     Ok(())

@@ -65,7 +65,7 @@ pub struct BootArgs {
     /// Write what the guest and the wires did as hashes there, to compare versions of Doorbell
     #[arg(long, value_name = "FILE")]
     fingerprint: Option<PathBuf>,
-    /// Leave after this simulated time, such as 2s
+    /// Leave at this simulated time since the boot, such as 2s; with --checkpoint, too, it counts from the boot
     #[arg(long, value_name = "TIME")]
     max_time: Option<Ps>,
     /// Folder for what the guest asks for by gem5 m5ops (statistics, checkpoints)
@@ -86,10 +86,15 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let config = args.common.resolve(&[]).asked()?;
     // A guest's m5ops would begin the folder anew.
     inputs::keep(&args.out, args.checkpoint.as_slice()).asked()?;
+    for (option, path) in [("--save-checkpoint", &args.save_checkpoint), ("--fingerprint", &args.fingerprint)]
+    {
+        path.as_deref().map_or(Ok(()), |path| inputs::can_be_written(option, path))?;
+    }
     let (mut machine, identity) = match &args.bare {
         Some(path) => bare(args, &config, path)?,
         None => from_image(args, &config, places)?,
     };
+    refuse_time_that_is_over(args, machine.now()).asked()?;
     if args.fingerprint.is_some() {
         machine.hear_wires();
     }
@@ -121,18 +126,38 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let Shell { guest, terminal, identity, course, .. } = shell;
     drop(course);
     drop(terminal);
-    let code = ended?;
     tell!("{}", took(&guest.machine, first, started.elapsed()));
-    if let (Some(path), Some(fingerprint)) = (&args.fingerprint, fingerprint(&guest.machine)) {
-        let text = serde_json::to_string_pretty(&fingerprint)?;
-        doorbell_files::replace(path, text.as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    // Each is written however the guest has ended, and whatever becomes of the other.
+    let written =
+        [write_fingerprint(args, &guest.machine), write_checkpoint(args, &guest.machine, &identity)];
+    let (code, ended) = ended.map_or_else(|error| (0, Err(error)), |code| (code, Ok(())));
+    let mut failed = [ended].into_iter().chain(written).filter_map(Result::err);
+    let Some(first) = failed.next() else { return Ok(ExitCode::from(code)) };
+    failed.for_each(|error| tell!("doorbell: {error:#}"));
+    Err(first)
+}
+
+fn write_fingerprint(args: &BootArgs, machine: &Machine) -> anyhow::Result<()> {
+    let (Some(path), Some(fingerprint)) = (&args.fingerprint, fingerprint(machine)) else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&fingerprint)?;
+    doorbell_files::replace(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write_checkpoint(args: &BootArgs, machine: &Machine, identity: &str) -> anyhow::Result<()> {
+    let Some(path) = &args.save_checkpoint else { return Ok(()) };
+    machine.checkpoint(identity, "boot").write(path)?;
+    tell!("checkpoint in {}", path.display());
+    Ok(())
+}
+
+/// A checkpoint may be of a later time than that at which to leave.
+fn refuse_time_that_is_over(args: &BootArgs, now: Ps) -> anyhow::Result<()> {
+    match args.max_time {
+        Some(until) if args.checkpoint.is_some() && until <= now => bail!(
+            "--max-time {until}: the checkpoint's guest is at {now} already, and the time counts from its boot; give a later one"
+        ),
+        _ => Ok(()),
     }
-    if let Some(path) = &args.save_checkpoint {
-        guest.machine.checkpoint(&identity, "boot").write(path)?;
-        tell!("checkpoint in {}", path.display());
-    }
-    Ok(ExitCode::from(code))
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<Server> {

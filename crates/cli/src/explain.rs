@@ -26,6 +26,7 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
         return Ok(());
     };
     let known = explained(path)?;
+    refuse_missing_part(args, path)?;
     outln!("{path}");
     for paragraph in known.meaning.split("\n\n") {
         outln!("{}", folded(paragraph, "  "));
@@ -47,6 +48,39 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A hart or port that the machine does not have is refused as one that is set.
+fn refuse_missing_part(args: &ExplainArgs, path: &str) -> anyhow::Result<()> {
+    let mut keys = path.split('.');
+    let part = match (keys.next(), keys.next()) {
+        (Some("hart"), Some(number)) => format!("hart.{number}.core={{}}"),
+        (Some("port"), Some(number)) => format!("port.{number}.nic={{}}"),
+        _ => return Ok(()),
+    };
+    args.common.resolve(&[part]).map(drop)
+}
+
+/// Where the same stands for all harts or ports: what is said there holds for one that has nothing of its own.
+fn for_all(path: &str) -> Option<String> {
+    let (_, rest) = path.strip_prefix("hart.").or_else(|| path.strip_prefix("port."))?.split_once('.')?;
+    Some(if rest == "memory.llc_ways" { "memory.llc.core_ways".to_owned() } else { rest.to_owned() })
+}
+
+/// The path at which a value is said, and the value: a hart's or port's own one, or that of all.
+fn said<'t>(tree: &'t Table, path: &str) -> (String, Option<&'t Value>) {
+    let own = at(tree, path);
+    let Some(all) = for_all(path).filter(|_| own.is_none()) else { return (path.to_owned(), own) };
+    // An attachment of another kind than that of all has nothing from there.
+    let kind_is_own = all.strip_prefix("attach.").is_some_and(|key| {
+        let own = at(tree, &format!("{}kind", path.strip_suffix(key).unwrap_or(path)));
+        own.is_some_and(|own| Some(own) != at(tree, "attach.kind"))
+    });
+    if kind_is_own {
+        return (path.to_owned(), None);
+    }
+    let value = at(tree, &all);
+    (all, value)
+}
+
 /// A configuration as a tree.
 fn tree(config: &RunConfig) -> Table {
     config.to_toml().parse().expect("a configuration is TOML")
@@ -56,7 +90,7 @@ fn tree(config: &RunConfig) -> Table {
 fn tell_keys(table: &Parameter, path: &str, tree: &Table) {
     for known in parameters().iter().filter(|known| known.table() == table.path) {
         let whole = format!("{path}.{}", known.name());
-        let value = match at(tree, &whole) {
+        let value = match said(tree, &whole).1 {
             Some(Value::Table(_)) | None => String::new(),
             Some(value) => plain(value),
         };
@@ -75,9 +109,11 @@ fn tell_value(base: &Base, set: &[String], (path, known): (&str, &Parameter), tr
         line("range", &range);
     }
     line("default", known.default.as_deref().unwrap_or("none; see above"));
-    let here = at(tree, path).map_or_else(|| "not given".to_owned(), plain);
-    let (source, remark) = source(base, set, path);
-    line("here", &format!("{here}, from {source}"));
+    let (said_at, value) = said(tree, path);
+    let here = value.map_or_else(|| "not given".to_owned(), plain);
+    let (source, remark) = source(base, set, &said_at);
+    let of_all = if said_at == path { String::new() } else { format!(" ({said_at})") };
+    line("here", &format!("{here}, from {source}{of_all}"));
     if let Some(remark) = remark {
         line("remark", &remark);
         // Marks such as [G] are told at the head of a preset.

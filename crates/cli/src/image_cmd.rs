@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::exit::Asked;
 use crate::out::{outln, tell};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
-use doorbell_image::{BUILTIN, BuildOptions, Image, Pins, Recipe, build};
+use doorbell_image::{BUILTIN, BuildOptions, Image, ImageError, Pins, Recipe, build};
 
 #[derive(Subcommand)]
 pub enum ImageCommand {
@@ -105,6 +106,7 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             let recipe = Recipe::load(recipe)?;
             let default = || PathBuf::from(format!("{}.lock", recipe.name()));
             let out = out.clone().or_else(|| recipe.lock().map(PathBuf::from)).unwrap_or_else(default);
+            Pins::refuse_other(&out).asked()?;
             // Without --refresh an image that is there stays as it is, and what it has is what is locked.
             let recipe = recipe.unlocked();
             let options = BuildOptions { refresh: *refresh, ..archive.options(&recipe, places) };
@@ -128,8 +130,12 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             }
         }
         ImageCommand::Show { name } => {
-            // A folder that is no recipe's any more can still be shown by its name.
-            let folder = Recipe::load(name).map_or_else(|_| name.clone(), |r| r.folder_name().to_owned());
+            let folder = match Recipe::load(name) {
+                Ok(recipe) => recipe.folder_name().to_owned(),
+                // A folder that is no recipe's any more can still be shown by its name.
+                Err(ImageError::UnknownRecipe { .. }) if places.image(name).is_dir() => name.clone(),
+                Err(error) => return Err(error.into()),
+            };
             show(&Image::open(places.image(&folder))?);
         }
     }

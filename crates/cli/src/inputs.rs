@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
-use doorbell_bench::{RunConfig, check_captures};
+use anyhow::{Context, anyhow, bail};
+use doorbell_bench::{Results, RunConfig, check_captures};
+use doorbell_files::written_at;
 use doorbell_image::Recipe;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::exit::INTERRUPTED;
+use crate::exit::{Asked, INTERRUPTED};
+use crate::run_args::GuestArgs;
 
 /// The folder that is written is replaced as a whole: none of these is there, nor around it.
 pub fn keep(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
@@ -21,6 +23,40 @@ pub fn keep(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
             input.display()
         ),
         None => Ok(()),
+    }
+}
+
+/// Begins the result folder of a command that may write a checkpoint, too, which must be elsewhere: it is written before the folder is put
+/// in place.
+pub fn begin(out: &Path, guest: &GuestArgs) -> anyhow::Result<Results> {
+    let checkpoint = guest.save_checkpoint.as_deref();
+    if let Some(path) = checkpoint.filter(|path| is_to_be(path).starts_with(is_to_be(out))) {
+        return Err(anyhow!(
+            "--save-checkpoint: {} would be lost when the results are put in place of {}; write it elsewhere, such as to {}",
+            path.display(),
+            out.display(),
+            Path::new(path.file_name().unwrap_or_default()).display()
+        ))
+        .asked();
+    }
+    let results = Results::begin(out)?;
+    checkpoint.map_or(Ok(()), |path| can_be_written("--save-checkpoint", path))?;
+    Ok(results)
+}
+
+/// Whether what an option names can become a file: found out before it costs a simulation.
+pub fn can_be_written(option: &str, path: &Path) -> anyhow::Result<()> {
+    written_at(path).with_context(|| format!("{option}: cannot write {}", path.display())).map(drop)
+}
+
+/// Where a file or folder is, or will be once it is made.
+fn is_to_be(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = whole.ancestors().find_map(|there| Some((there.canonicalize().ok()?, there)));
+    match found.and_then(|(is, there)| Some((is, whole.strip_prefix(there).ok()?))) {
+        Some((is, rest)) if rest.as_os_str().is_empty() => is,
+        Some((is, rest)) => is.join(rest),
+        None => whole,
     }
 }
 
@@ -98,6 +134,29 @@ mod tests {
         let by_link = folder.path().join("link");
         std::os::unix::fs::symlink(&out, &by_link).unwrap();
         assert!(keep(&by_link, &[trace]).is_err());
+    }
+
+    #[test]
+    fn a_checkpoint_is_not_written_into_the_folder_that_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("results/latest");
+        let begun = |path: &str| {
+            let save_checkpoint = Some(folder.path().join(path));
+            begin(&out, &GuestArgs { save_checkpoint, ..GuestArgs::default() }).map(drop)
+        };
+        let lost =
+            ["results/latest/a.ckpt", "results/latest", "results/./latest/deeper/a.ckpt", "link/a.ckpt"];
+        std::os::unix::fs::symlink(&out, folder.path().join("link")).unwrap();
+        for there in [false, true] {
+            for path in &lost[..if there { 4 } else { 3 }] {
+                let error = begun(path).unwrap_err().to_string();
+                assert!(error.starts_with("--save-checkpoint: ") && error.contains("elsewhere"), "{error}");
+            }
+            assert_eq!(out.exists(), there, "nothing was begun");
+            fs::create_dir_all(&out).unwrap();
+        }
+        begun("results/a.ckpt").unwrap();
+        assert!(format!("{:#}", begun("nowhere/a.ckpt").unwrap_err()).contains("there is no folder"));
     }
 
     #[test]

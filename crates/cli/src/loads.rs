@@ -60,7 +60,7 @@ impl<'a> Loads<'a> {
         asked: usize,
     ) -> anyhow::Result<Loads<'a>> {
         inputs::keep_named(&args.output.out, config).asked()?;
-        let results = Results::begin(&args.output.out)?;
+        let results = inputs::begin(&args.output.out, &args.guest)?;
         let (points, meanings, ran) = Default::default();
         let base = args.common.base()?;
         Ok(Loads { args, name, base, config, results, asked, points, meanings, ran })
@@ -143,9 +143,9 @@ impl<'a> Loads<'a> {
         Ok(())
     }
 
-    /// Leaves what was written, though the run has failed: a guest's console says why.
-    pub fn keep_what_there_is(self) -> anyhow::Result<()> {
-        Ok(self.results.publish().map(drop)?)
+    /// Leaves what was written, though the run has failed, and tells where: a guest's console says why.
+    pub fn keep_what_there_is(self) -> anyhow::Result<PathBuf> {
+        Ok(self.results.publish_failed()?)
     }
 
     fn write_whole(&self) -> anyhow::Result<(RunSummary, String)> {

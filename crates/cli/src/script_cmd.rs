@@ -155,7 +155,10 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
         Err(error) => {
             // The console of a script that failed is what the user needs now.
             if loads.has_files() {
-                loads.keep_what_there_is()?;
+                match loads.keep_what_there_is() {
+                    Ok(kept) => tell!("doorbell: what the guest printed is in {}", kept.display()),
+                    Err(also) => tell!("doorbell: what the guest printed is not kept: {also:#}"),
+                }
             }
             return Err(error);
         }

@@ -210,7 +210,7 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(cluster) = args.cluster.cluster()? {
         return on_cluster(args, &cluster, &Asked { chosen, request, config, sizes }, places, &screen);
     }
-    let results = Results::begin(&args.output.out)?;
+    let results = inputs::begin(&args.output.out, &args.guest)?;
     let interrupted = interrupt_flag()?;
     let mut control = Control {
         m5: None,

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use doorbell_sim::Ps;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::loop_trace::{doorbell, record};
@@ -85,6 +86,8 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         &["boot", "--max-time", "2"],
         &["image", "build", "nope"],
         &["image", "build", "recipe.toml"],
+        &["image", "show", "recipe.toml"],
+        &["image", "lock", "net", "--out", "recipe.toml"],
         &["run", "testpmd", "--image", "recipe.toml"],
         &["search", "testpmd", "--set", "loadgen.traffic.outstanding=2"],
         &["search", "testpmd", "--set", "loadgen.traffic.frames=1000"],
@@ -206,10 +209,35 @@ fn an_interrupted_guest_ends_with_130_and_its_checkpoint_is_written() {
     let said: Vec<&str> = said.lines().collect();
     assert_eq!((status, said.last()), (Some(130), Some(&"checkpoint in spin.ckpt")), "{said:?}");
     assert!(said.len() == 2 && said[0].contains(" M instructions, "), "how far it came: {said:?}");
-    let again = ["boot", "--bare", "spin.bin", "--checkpoint", "spin.ckpt", "--max-time", "1us"];
-    let more = ["--fast-forward"];
-    let said = ends_with(folder, 0, &[&again[..], &more].concat());
+    let boots = |status, until: &str| {
+        let from = ["boot", "--bare", "spin.bin", "--checkpoint", "spin.ckpt", "--fast-forward"];
+        ends_with(folder, status, &[&from[..], &["--max-time", until]].concat())
+    };
+    let said = boots(2, "1ps");
+    let (_, at) = said.split_once("guest is at ").unwrap();
+    let at: Ps = at.split_once(" already").unwrap().0.parse().unwrap();
+    assert!(said.contains("counts from its boot"), "{said}");
+    let said = boots(0, &(at + Ps(1_000_000)).to_string());
     assert!(said.lines().count() == 1 && said.contains(" M instructions, "), "{said}");
+}
+
+#[test]
+fn what_a_boot_is_to_write_is_written_however_the_guest_ends_and_looked_at_before_it_begins() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // lui t0, 0x100; lui t1, 0x13; addi t1, t1, 0x333; sw t1, 0(t0); j .: the machine's test device is told of a failure.
+    let fails = [0x0010_02b7_u32, 0x0001_3337, 0x3333_0313, 0x0062_a023, 0x0000_006f];
+    fs::write(folder.join("fails.bin"), fails.map(u32::to_le_bytes).concat()).unwrap();
+    let boot = |more: &[&str]| ends_with(folder, 1, &[&["boot", "--bare", "fails.bin"], more].concat());
+    let said = boot(&["--save-checkpoint", "end.ckpt", "--fingerprint", "end.json"]);
+    assert!(said.contains("checkpoint in end.ckpt") && said.contains("failure code 1"), "{said}");
+    assert!(folder.join("end.ckpt").is_file() && folder.join("end.json").is_file());
+    for option in ["--save-checkpoint", "--fingerprint"] {
+        for (path, part) in [("gone/a", "there is no folder gone"), (".", "not a regular file")] {
+            let said = boot(&[option, path]);
+            assert!(said.contains(option) && said.contains(part) && !said.contains("failure code"), "{said}");
+        }
+    }
 }
 
 /// An experiment that takes far longer than a point of it.

@@ -60,8 +60,34 @@ fn a_machines_file_is_laid_over_its_base_and_what_is_wrong_is_said() {
     assert!(told.contains("64, from --set pipeline.rob=64"), "{told}");
     let (told, _) = said(at, "config explain memory.l2");
     assert!(told.contains("size") && told.contains("1MiB") && told.contains("Lines of a set"), "{told}");
-    let (told, _) = said(at, "config explain hart.1.pipeline.kind");
+    let (told, _) = said(at, "config explain hart.1.pipeline.kind --harts 2");
     assert!(told.contains("in-order: Executes in order"), "{told}");
+}
+
+#[test]
+fn what_holds_for_one_hart_or_port_is_what_is_said_of_it_or_else_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (words, part) in [
+        (
+            "hart.1.core.frequency --harts 2 --set core.frequency=2GHz",
+            "2GHz, from --set core.frequency=2GHz (core.frequency)",
+        ),
+        (
+            "hart.1.core.frequency --harts 2 --set core.frequency=2GHz --set hart.1.core.frequency=1GHz",
+            "1GHz, from --set hart.1.core.frequency=1GHz\n",
+        ),
+        ("port.0.nic.rx_fifo --set nic.rx_fifo=16KiB", "16KiB, from --set nic.rx_fifo=16KiB (nic.rx_fifo)"),
+        ("hart.0.memory.llc_ways --set memory.llc.core_ways=3", "3, from --set memory.llc.core_ways=3"),
+        ("hart.1.core --harts 2 --set core.frequency=2GHz", " 2GHz "),
+    ] {
+        let (told, code) = said(at, &format!("config explain {words}"));
+        assert!(told.contains(part) && code == 0, "{words}: {told}");
+    }
+    for (path, part) in [("hart.5.core.frequency", "one hart"), ("port.5.nic.rx_fifo", "port.5")] {
+        let (told, code) = said(at, &format!("config explain {path}"));
+        assert!(told.contains(part) && code == 2, "{path}: {told}");
+    }
 }
 
 #[test]

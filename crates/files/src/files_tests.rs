@@ -83,6 +83,28 @@ fn a_file_is_replaced_whole_and_what_cannot_be_written_leaves_nothing() {
 }
 
 #[test]
+fn a_link_to_a_file_is_followed_and_nothing_but_a_file_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("a"), "one").unwrap();
+    for (target, link) in [("a", "link"), ("nowhere", "dangling"), ("/dev/null", "device")] {
+        std::os::unix::fs::symlink(target, path(link)).unwrap();
+    }
+    replace(&path("link"), b"two").unwrap();
+    assert_eq!(fs::read(path("a")).unwrap(), b"two");
+    let problem = |path: &Path| replace(path, b"three").unwrap_err().to_string();
+    for refused in [path("dangling"), path("device"), folder.path().to_owned(), "/dev/null".into()] {
+        assert_eq!(problem(&refused), "it exists and is not a regular file");
+    }
+    for name in ["link", "dangling", "device"] {
+        assert_eq!(kind(&path(name)).unwrap(), Some(Kind::Other), "{name}");
+    }
+    let nowhere = path("deeper/a");
+    assert!(problem(&nowhere).starts_with("there is no folder ") && written_at(&nowhere).is_err());
+    assert_eq!(written_at(&path("new")).unwrap(), path("new"));
+}
+
+#[test]
 fn a_copied_tree_has_the_same_files_and_links_are_not_followed() {
     let scratch = tempfile::tempdir().unwrap();
     let (one, other) = (scratch.path().join("one"), scratch.path().join("other"));

@@ -167,9 +167,29 @@ pub fn put_in_place(folder: &Path, target: &Path) -> io::Result<()> {
     remove(folder)
 }
 
+/// The file that is written where `path` is to be: that which a link leads to, if it leads to one. What a file must not take the
+/// place of (a folder, a device, a link to no file) is an error, and so is a folder that is not there.
+pub fn written_at(path: &Path) -> io::Result<PathBuf> {
+    let path = match kind(path)? {
+        Some(Kind::File) | None => path.to_owned(),
+        Some(Kind::Other) if fs::metadata(path).is_ok_and(|there| there.is_file()) => fs::canonicalize(path)?,
+        Some(_) => return Err(io::Error::other("it exists and is not a regular file")),
+    };
+    let folder = parent(&path);
+    match fs::metadata(folder) {
+        Ok(there) if there.is_dir() => Ok(path),
+        Ok(_) => Err(io::Error::other(format!("{} is not a folder", folder.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(io::Error::new(error.kind(), format!("there is no folder {}", folder.display())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Replaces a file as a whole, durably: the old contents or the new ones are there at any time. Several processes may do so at
-/// once, and what one that was killed has left of it goes with the next one.
+/// once, and what one that was killed has left of it goes with the next one. A link to a file stays one.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let path = &written_at(path)?;
     let _lock = Lock::wait_always(&Lock::beside(path), || {})?;
     remove_left_behind(path, PART)?;
     let temporary = temporary_name(path, PART);

@@ -72,6 +72,25 @@ impl Pins {
         Ok(pins)
     }
 
+    /// Refuses to write over anything but such a file: a recipe, for one.
+    pub fn refuse_other(path: &Path) -> Result<(), ImageError> {
+        let path = &doorbell_files::written_at(path).map_err(ImageError::io("write", path))?;
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(ImageError::io("read", path)(error)),
+        };
+        // What begins like one may be of another version, or damaged by a merge.
+        let begin = HEAD.split(':').next().unwrap_or(HEAD);
+        if text.is_empty() || text.starts_with(begin.as_bytes()) || Self::read(path).is_ok() {
+            return Ok(());
+        }
+        let problem =
+            "it is there and no lock file, and would be lost; give another with --out, or remove it"
+                .to_owned();
+        Err(ImageError::Pins { path: path.to_owned(), problem })
+    }
+
     /// Writes the file; one that is there is replaced as a whole.
     pub fn write(&self, path: &Path) -> Result<(), ImageError> {
         let text = toml::to_string_pretty(self).expect("texts and numbers can always be written");
@@ -185,6 +204,29 @@ mod tests {
         assert_eq!(Pins::read(&path).unwrap(), pins());
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("version = \"1:2.0~rc1-1+b1\"") && text.contains("[[packages]]"), "{text}");
+    }
+
+    #[test]
+    fn nothing_but_a_lock_file_is_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        pins().write(&path("small.lock")).unwrap();
+        fs::write(path("by-hand.lock"), toml::to_string(&pins()).unwrap()).unwrap();
+        fs::write(path("empty"), "").unwrap();
+        for name in ["small.lock", "by-hand.lock", "empty", "new"] {
+            Pins::refuse_other(&path(name)).unwrap();
+        }
+        fs::write(path("image.toml"), "schema = 1\n").unwrap();
+        std::os::unix::fs::symlink("image.toml", path("link")).unwrap();
+        for (name, part) in [
+            ("image.toml", "no lock file"),
+            ("link", "no lock file"),
+            (".", "not a regular file"),
+            ("gone/a", "there is no folder"),
+        ] {
+            let problem = Pins::refuse_other(&path(name)).unwrap_err().to_string();
+            assert!(problem.contains(part), "{name}: {problem}");
+        }
     }
 
     #[test]

@@ -175,6 +175,11 @@ impl Recipe {
             return Err(fail(format!("it extends itself: {} -> {identity}", chain.join(" -> "))));
         }
         chain.push(identity.clone());
+        // Another version's keys are others, so that it is told before any of them is missed.
+        let other = text.parse::<toml::Table>().ok().and_then(|spec| spec.get("schema")?.as_integer());
+        if let Some(other) = other.filter(|schema| *schema != i64::from(SCHEMA)) {
+            return Err(fail(format!("schema is {other}, this program knows {SCHEMA}")));
+        }
         let (mut spec, base, own_build) = match origin.base(&text).map_err(in_toml)? {
             None => {
                 let spec: Spec = toml::from_str(&text).map_err(|error| in_toml(error.to_string()))?;
@@ -419,6 +424,14 @@ mod tests {
         let folder = folder_with(&testpmd_toml().replace("ram_min", "ram_minimum"));
         let error = Recipe::load(folder.path()).unwrap_err().to_string();
         assert!(error.contains("ram_minimum") && error.contains("image.toml"), "{error}");
+    }
+
+    #[test]
+    fn another_schema_is_told_before_what_is_missing_by_this_one() {
+        for text in ["schema = 7\n", "schema = 7\nextends = \"net\"\nnonsense = 1\n"] {
+            let error = Recipe::load(folder_with(text).path()).unwrap_err().to_string();
+            assert!(error.contains("schema is 7, this program knows 1"), "{error}");
+        }
     }
 
     #[test]

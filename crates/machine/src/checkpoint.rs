@@ -5,7 +5,6 @@
 //! everything. A machine takes one up only if its guest-visible configuration is the same; clocks, links, DMA and
 //! FIFOs may differ.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -173,10 +172,6 @@ impl CheckpointFile {
     /// Writes the file; either the whole of it appears under `path` or nothing changes there.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
-        // A rename would put the file in the place of a device such as /dev/null.
-        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            return Err(io(std::io::Error::other("it exists and is not a regular file")));
-        }
         doorbell_files::replace(path, &self.bytes).map_err(io)
     }
 
