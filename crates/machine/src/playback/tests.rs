@@ -364,7 +364,10 @@ fn what_cannot_be_paced_is_refused_with_the_reason() {
     let message = refused(&config(&[]), &closed(&pairs, 0));
     assert!(message.contains("1 request at least"), "{message}");
     let message = refused(&config(&[]), &closed(&pairs, 3));
-    assert!(message.contains("a window of 3 waits for itself") && message.contains("at most 4 were"), "{message}");
+    assert!(
+        message.contains("a window of 3 waits for itself") && message.contains("at most 4 were"),
+        "{message}"
+    );
     played(&config(&[]), &closed(&pairs, 4));
 
     let mut silent = Maker::new(&folder.path().join("silent"));
