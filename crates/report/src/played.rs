@@ -137,8 +137,8 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
     ];
     if point.drops.nic_other > 0 {
         let percent = fixed(100.0 * point.drop_rate, 1);
-        all.push(("Pace", "frames dropped by the NIC when recorded", grouped(point.drops.nic_other)));
-        all.push(("Pace", "of those that arrived, %", percent));
+        all.push(("When recorded", "frames dropped by the NIC", grouped(point.drops.nic_other)));
+        all.push(("When recorded", "of those that arrived, %", percent));
     }
     if played.pace != AS_RECORDED {
         let latency = |of: fn(&LatencySummary) -> f64| number(played.answer_latency_ns.as_ref().map(of));
