@@ -222,6 +222,8 @@ const QUANTUM_MAX: Ps = Ps::from_us(100);
 pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
 const QUANTUM_MIN: Ps = Ps::from_ns(10);
 const HARTS_MAX: u32 = 16;
+/// The ports that a machine can have.
+pub(crate) const NICS_MAX: u32 = 8;
 const RAM_MIN: u64 = 64 << 20;
 const RAM_MAX: u64 = 12 << 30;
 /// The device tree has 32 bits for it.
@@ -244,7 +246,11 @@ impl MachineConfig {
             "platform.harts",
             format!("{} harts; a machine has 1 to {HARTS_MAX}", p.harts),
         )?;
-        check(p.nics <= 8, "platform.nics", format!("{} NICs; a machine has 0 to 8", p.nics))?;
+        check(
+            p.nics <= NICS_MAX,
+            "platform.nics",
+            format!("{} NICs; a machine has 0 to {NICS_MAX}", p.nics),
+        )?;
         check(
             (1_000_000..=TIMEBASE_MAX).contains(&p.timebase.0),
             "platform.timebase",

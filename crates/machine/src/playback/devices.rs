@@ -11,9 +11,6 @@ use doorbell_trace::system::{DeviceEvent, Happening};
 use super::lane::Lane;
 use crate::config::{ConfigError, MachineConfig};
 
-/// A machine has no more ports: NICs beyond them share the last one.
-pub(super) const PORTS_MAX: usize = 8;
-
 /// Whether a NIC did this: something with frames, or DMA.
 pub(super) fn is_of_nic(event: &DeviceEvent) -> bool {
     let moves =

@@ -1,9 +1,8 @@
 //! Whether a configuration fits what is played. What nothing would come of is refused, with what can be done instead.
 
-use super::devices::PORTS_MAX;
 use super::lane::Lane;
 use super::plan::Plan;
-use crate::config::{ConfigError, MachineConfig};
+use crate::config::{ConfigError, MachineConfig, NICS_MAX};
 
 /// See the module.
 pub(super) fn check(config: &MachineConfig, plan: &Plan) -> Result<(), ConfigError> {
@@ -28,9 +27,9 @@ pub(super) fn check(config: &MachineConfig, plan: &Plan) -> Result<(), ConfigErr
     plan.pages.validate()
 }
 
-/// Each NIC has a port, so that none shares another's link without a word.
+/// Each NIC has a port, so that none shares another's link without a word, unless there are more than a machine has.
 pub(super) fn check_nics(config: &MachineConfig, lanes: &[Lane]) -> Result<(), ConfigError> {
-    let nics = lanes.iter().map(|lane| lane.survey.nics.len()).max().unwrap_or(0).min(PORTS_MAX);
+    let nics = lanes.iter().map(|lane| lane.survey.nics.len()).max().unwrap_or(0).min(NICS_MAX as usize);
     if nics <= (config.platform.nics as usize).max(1) {
         return Ok(());
     }

@@ -9,8 +9,9 @@ use doorbell_trace::champsim::{self, Variant};
 use doorbell_trace::system::{TraceError, TraceFile};
 
 use super::PlaybackError;
-use super::devices::{PORTS_MAX, is_of_nic};
+use super::devices::is_of_nic;
 use super::pages::PagesConfig;
+use crate::config::NICS_MAX;
 
 /// A trace that can be played: of our own format, or ChampSim's. Clones share what was read.
 #[derive(Clone)]
@@ -84,7 +85,7 @@ impl TraceInput {
                 nics.insert(event.device);
             }
         }
-        Ok(nics.len().min(PORTS_MAX) as u32)
+        Ok((nics.len() as u32).min(NICS_MAX))
     }
 
     /// What may be wrong with how it is read, in words.
