@@ -386,6 +386,10 @@ fn compare_all(real: &MemorySystem<FlatMemory>, model: &mut Model) {
     let sum = |count: fn(&crate::stats::HartStats) -> u64| stats.harts.iter().map(count).sum::<u64>();
     assert_eq!(stats.traffic.memory_writes, model.memory_writes, "writes of memory");
     assert_eq!(stats.devices.leaks, model.leaks, "leaks");
+    let devices = &stats.devices;
+    let written = devices.itom_hits + devices.itom_misses + devices.rfo_hits + devices.rfo_misses;
+    let put = devices.updates + devices.allocations + devices.private_placements + devices.to_memory;
+    assert_eq!(put, written, "each line that a device writes goes to one place");
     assert_eq!(sum(|hart| hart.l1d.write_backs), model.l1_write_backs, "write-backs of L1Ds");
     assert_eq!(sum(|hart| hart.l2.write_backs), model.l2_write_backs, "write-backs of L2s");
 }
