@@ -1,14 +1,15 @@
 //! One of the traces that are played: its harts' place among all, and its devices' events. They happen as they were recorded, after
-//! their instructions and in their order, unless another pace was asked for ([`paced`](super::paced)).
+//! their instructions and in their order ([`order`](super::order)), unless another pace was asked for ([`paced`](super::paced)).
 
 use std::collections::VecDeque;
 
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
-use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
+use doorbell_trace::system::{DeviceEvent, Dma, Happening};
 
 use super::PlaybackError;
 use super::devices::{DeviceMap, Ports};
+use super::order::{AHEAD, Order};
 use super::paced::{Next, Paced, anchor};
 use super::pacing::Pacing;
 use super::pending::{Pending, WriteId};
@@ -20,13 +21,6 @@ use crate::timed::Progress;
 
 /// An event to come, and the write that it is.
 pub(super) type ToCome = (DeviceEvent, Option<WriteId>);
-
-/// At another pace, so many events are read before their instructions are played: what a device does to a frame was recorded behind
-/// instructions that a slower program comes to only with later frames. A ring's frames have fewer.
-const AHEAD: usize = 1 << 14;
-
-/// Behind no instruction.
-const NEVER: (u16, u64) = (0, u64::MAX);
 
 /// See the module.
 pub(super) struct Lane {
@@ -44,18 +38,16 @@ pub(super) struct Lane {
     /// How far each hart has come: when, and after how many instructions.
     progress: Vec<Progress>,
     reached: Vec<u64>,
-    /// The hart and its instructions that the last event ahead is behind: before them nothing happens that is not known.
-    awaited: (u16, u64),
-    events: Option<DeviceReader>,
-    /// Events whose instructions have been played, and the first whose have not.
-    ahead: VecDeque<ToCome>,
+    /// Its events: of each trace that it was merged of, in their order, and which of them each hart's are. At another pace they have one.
+    orders: Vec<Order>,
+    order_of: Vec<usize>,
     /// The pace that was asked for, if it is another than the recorded one.
     pacing: Option<Pacing>,
     /// How events go at another pace; they are not ahead then, but the instructions of those that were read are known.
     pub paced: Option<Box<Paced>>,
     read_ahead: VecDeque<(u16, u64)>,
-    /// What happens next, and when.
-    upcoming: Option<(Ps, Next)>,
+    /// What happens next, when, and in which order.
+    upcoming: Option<(Ps, usize, Next)>,
     pub pending: Pending,
     /// Of each hart, behind which instructions it sees received frames that it has not come to.
     unseen: Vec<VecDeque<u64>>,
@@ -97,9 +89,8 @@ impl Lane {
             survey,
             progress: Vec::new(),
             reached: Vec::new(),
-            awaited: NEVER,
-            events: None,
-            ahead: VecDeque::new(),
+            orders: Vec::new(),
+            order_of: Vec::new(),
             pacing,
             paced: paced.map(Box::new),
             read_ahead: VecDeque::new(),
@@ -122,16 +113,24 @@ impl Lane {
         self.pending = Pending::new(self.harts);
         self.unseen = vec![VecDeque::new(); self.harts];
         self.skipped = vec![VecDeque::new(); self.harts];
-        self.ahead.clear();
         self.read_ahead.clear();
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
         self.reached = vec![0; self.harts];
-        self.events = match &self.input.0 {
-            Input::Own(file) => Some(file.devices()?),
-            Input::ChampSim(_) => None,
+        let file = self.input.file();
+        let parts = match self.paced {
+            Some(_) => std::iter::once(0..self.harts).collect(),
+            None => Order::harts(file, self.harts),
         };
-        self.look_ahead()?;
-        self.refresh();
+        let told = &self.survey.told;
+        self.order_of =
+            parts.iter().enumerate().flat_map(|(of, harts)| harts.clone().map(move |_| of)).collect();
+        self.orders =
+            parts.into_iter().map(|harts| Order::new(file, harts, told)).collect::<Result<_, _>>()?;
+        for of in 0..self.orders.len() {
+            self.orders[of].event_at = self.event_at;
+            self.look_ahead(of)?;
+            self.refresh(of);
+        }
         Ok(())
     }
 
@@ -150,7 +149,7 @@ impl Lane {
             pacing.map(|pacing| pacing.of(&self.survey, self.at_end, now).map(Box::new)).transpose()?;
         self.begin()?;
         self.progress.iter_mut().for_each(|progress| progress.reached(0, now));
-        self.refresh();
+        (0..self.orders.len()).for_each(|of| self.refresh(of));
         Ok(())
     }
 
@@ -158,39 +157,41 @@ impl Lane {
     pub fn is_over(&mut self) -> bool {
         if let Some(paced) = &mut self.paced {
             paced.stopped = true;
-            self.refresh();
+            self.refresh(0);
             return self.upcoming.is_none() && self.first_to_come().is_none();
         }
-        self.ahead.is_empty()
+        self.orders.iter().all(|order| order.ahead.is_empty())
     }
 
     /// The first event that its instruction has to be played for.
     fn first_to_come(&self) -> Option<&DeviceEvent> {
         match &self.paced {
             Some(paced) => paced.first_of_software(),
-            None => self.ahead.front().map(|(event, _)| event),
+            None => self.orders.iter().find_map(|order| order.ahead.front()).map(|(event, _)| event),
         }
     }
 
-    /// Finds out what happens next.
-    fn refresh(&mut self) {
+    /// Finds out what happens next in one of its orders.
+    fn refresh(&mut self, of: usize) {
         let (progress, reached) = (&self.progress, &self.reached);
         let anchor = |event: &DeviceEvent| anchor(progress, reached, event);
-        if let Some((event, _)) = self.ahead.front() {
+        if let Some(paced) = &self.paced {
+            self.upcoming = paced.next(anchor).map(|(due, next)| (due.max(self.event_at), of, next));
+            return;
+        }
+        let order = &mut self.orders[of];
+        order.upcoming = order.ahead.front().and_then(|(event, _)| {
             let skipped = &mut self.skipped[usize::from(event.hart)];
             while skipped.front().is_some_and(|position| *position < event.after) {
                 skipped.pop_front();
             }
-        }
-        let skipped = &self.skipped;
-        self.upcoming = match &self.paced {
-            Some(paced) => paced.next(anchor).map(|(due, next)| (due.max(self.event_at), next)),
-            None => self.ahead.front().and_then(|(event, _)| {
-                let in_sleep = skipped[usize::from(event.hart)].front() == Some(&event.after);
-                let due = anchor(event)? + if in_sleep { Ps::ZERO } else { event.since };
-                Some((due.max(self.event_at), Next::Software))
-            }),
-        };
+            let in_sleep = skipped.front() == Some(&event.after);
+            let due = anchor(event)? + if in_sleep { Ps::ZERO } else { event.since };
+            Some(due.max(order.event_at))
+        });
+        let orders = self.orders.iter().enumerate();
+        let upcoming = orders.filter_map(|(of, order)| Some((order.upcoming?, of, Next::Software)));
+        self.upcoming = upcoming.min();
     }
 
     /// Its hart has come behind so many instructions.
@@ -199,13 +200,19 @@ impl Lane {
         self.progress[hart].reached(done, over);
         self.reached[hart] = done;
         self.take_frames(hart);
-        let is_awaited = usize::from(self.awaited.0) == hart && self.awaited.1 <= done;
-        if is_awaited {
-            self.look_ahead()?;
+        let of = self.order_of[hart];
+        let wants = match &self.paced {
+            Some(_) => {
+                self.read_ahead.front().is_some_and(|(of, after)| usize::from(*of) == hart && *after <= done)
+            }
+            None => self.orders[of].wants(hart, done),
+        };
+        if wants {
+            self.look_ahead(of)?;
         }
         // What is to happen next, happens no sooner for it, where events keep their order.
-        if self.paced.is_some() || is_awaited && self.upcoming.is_none() {
-            self.refresh();
+        if self.paced.is_some() || self.orders[of].waits_for(hart, done) {
+            self.refresh(of);
         }
         Ok(())
     }
@@ -213,7 +220,7 @@ impl Lane {
     /// Behind so many instructions its hart slept, and does not sleep now: what happened meanwhile comes when they are done.
     pub fn stays_awake(&mut self, hart: usize, done: u64) {
         self.skipped[hart].push_back(done);
-        self.refresh();
+        self.refresh(self.order_of[hart]);
     }
 
     /// Its hart takes the received frames that it has come to.
@@ -225,52 +232,38 @@ impl Lane {
         }
     }
 
-    /// Reads events up to the first whose instruction has not been played; at another pace, some more, and more still if frames are wanted.
-    fn look_ahead(&mut self) -> Result<(), PlaybackError> {
-        loop {
-            if let Some(awaited) = self.is_far_enough() {
-                self.awaited = awaited;
-                return Ok(());
-            }
-            let Some(event) = self.read()? else {
-                self.awaited = NEVER;
-                return Ok(());
-            };
+    /// Reads as many of an order's events as have to be known; at another pace more, and more still if frames are wanted.
+    fn look_ahead(&mut self, of: usize) -> Result<(), PlaybackError> {
+        while !self.is_far_enough(of) {
+            let Some(event) = self.read(of)? else { return Ok(()) };
             match &mut self.paced {
                 Some(paced) => {
                     self.read_ahead.push_back((event.0.hart, event.0.after));
                     paced.tell(event);
                 }
-                None => self.ahead.push_back(event),
+                None => self.orders[of].ahead.push_back(event),
             }
         }
+        Ok(())
     }
 
-    /// Whether enough has been read: then, behind which instruction it is not any more.
-    fn is_far_enough(&mut self) -> Option<(u16, u64)> {
-        let is_behind = |(hart, after): (u16, u64)| after <= self.reached[usize::from(hart)];
-        let Some(paced) = &self.paced else {
-            let last = self.ahead.back().map(|(event, _)| (event.hart, event.after));
-            return last.filter(|last| !is_behind(*last));
-        };
-        while self.read_ahead.front().is_some_and(|first| is_behind(*first)) {
+    fn is_far_enough(&mut self, of: usize) -> bool {
+        let Some(paced) = &self.paced else { return self.orders[of].is_far_enough(&self.reached) };
+        let is_behind = |(hart, after): &(u16, u64)| *after <= self.reached[usize::from(*hart)];
+        while self.read_ahead.front().is_some_and(is_behind) {
             self.read_ahead.pop_front();
         }
-        let is_enough = self.read_ahead.len() >= AHEAD && !paced.wants_frames();
-        self.read_ahead.front().copied().filter(|_| is_enough)
+        self.read_ahead.len() >= AHEAD && !paced.wants_frames()
     }
 
-    /// The next event, moved to where the trace's memory is.
-    fn read(&mut self) -> Result<Option<ToCome>, PlaybackError> {
-        let Some(reader) = &mut self.events else { return Ok(None) };
-        let Some(mut event) = reader.next()? else { return Ok(None) };
+    /// An order's next event, moved to where the trace's memory is.
+    fn read(&mut self, of: usize) -> Result<Option<ToCome>, PlaybackError> {
         let executed = self.input.file().map_or(&[][..], |file| &file.counts().instructions);
-        for (hart, after) in event.moments() {
-            let has = executed.get(usize::from(hart)).copied();
-            if has.is_none_or(|has| after > has) {
-                return Err(PlaybackError::Contradiction { hart, after, has: has.unwrap_or(0) });
-            }
-        }
+        let is_sound = |event: &DeviceEvent| match contradicted(event, executed) {
+            Some((hart, after, has)) => Err(PlaybackError::Contradiction { hart, after, has }),
+            None => Ok(()),
+        };
+        let Some(mut event) = self.orders[of].read(is_sound)? else { return Ok(None) };
         let Happening::Dma(dma) = &mut event.what else { return Ok(Some((event, None))) };
         if u64::from(dma.len) > ACCESS_MAX {
             return Err(PlaybackError::Request { device: event.device, bytes: dma.len });
@@ -288,10 +281,19 @@ impl Lane {
         Ok(Some((event, id)))
     }
 
-    /// When the next event happens, if it is known.
+    /// When the next event happens, if it is known, and in which of its orders.
     #[inline]
-    pub fn next_event(&self) -> Option<Ps> {
-        self.upcoming.map(|(due, _)| due)
+    pub fn next_event(&self) -> Option<(Ps, usize)> {
+        self.upcoming.map(|(due, of, _)| (due, of))
+    }
+
+    /// The same of the order that a hart's events are in.
+    pub fn next_event_of(&self, hart: usize) -> Option<(Ps, usize)> {
+        let of = self.order_of[hart];
+        match self.paced {
+            Some(_) => self.next_event(),
+            None => self.orders[of].upcoming.map(|due| (due, of)),
+        }
     }
 
     /// What no instruction that is played comes to, if there is anything: an event that waits for one that there is not.
@@ -301,16 +303,21 @@ impl Lane {
         Some(PlaybackError::Contradiction { hart: event.hart, after: event.after, has })
     }
 
-    /// The next event happens. None, if it is a frame that arrives.
-    pub fn take(&mut self, now: Ps) -> Result<Option<ToCome>, PlaybackError> {
+    /// The next event of an order happens. None, if it is a frame that arrives.
+    pub fn take(&mut self, of: usize, now: Ps) -> Result<Option<ToCome>, PlaybackError> {
         self.event_at = now;
-        let (_, next) = self.upcoming.expect("there is an event");
         let event = match &mut self.paced {
-            Some(paced) => paced.take(next, now, &mut self.stats),
-            None => self.ahead.pop_front(),
+            Some(paced) => {
+                let (_, _, next) = self.upcoming.expect("there is an event");
+                paced.take(next, now, &mut self.stats)
+            }
+            None => {
+                self.orders[of].event_at = now;
+                self.orders[of].ahead.pop_front()
+            }
         };
-        self.look_ahead()?;
-        self.refresh();
+        self.look_ahead(of)?;
+        self.refresh(of);
         Ok(event)
     }
 
@@ -322,7 +329,7 @@ impl Lane {
         }
         if let Some(paced) = &mut self.paced {
             paced.done(event, dma, done);
-            self.refresh();
+            self.refresh(0);
         }
     }
 
@@ -330,7 +337,7 @@ impl Lane {
     pub fn stored(&mut self, hart: usize, position: u64, arrives: Ps) {
         if let Some(paced) = &mut self.paced {
             paced.store(hart as u16, position, arrives);
-            self.refresh();
+            self.refresh(0);
         }
     }
 
@@ -338,8 +345,9 @@ impl Lane {
     pub fn relax(&mut self) -> bool {
         let reached = &self.reached;
         let is_behind = |event: &DeviceEvent| event.after <= reached[usize::from(event.hart)];
-        let relaxed = self.paced.as_mut().is_some_and(|paced| paced.relax(self.event_at, &is_behind));
-        self.refresh();
+        let Some(paced) = &mut self.paced else { return false };
+        let relaxed = paced.relax(self.event_at, &is_behind);
+        self.refresh(0);
         relaxed && self.upcoming.is_some()
     }
 
@@ -371,4 +379,11 @@ impl Lane {
     pub fn target(&self, addr: PhysAddr) -> super::devices::Target {
         self.devices.target(addr.0)
     }
+}
+
+/// The first instruction that an event names and no hart executed: whose, which, and how many there are.
+fn contradicted(event: &DeviceEvent, executed: &[u64]) -> Option<(u16, u64, u64)> {
+    let has = |hart: u16| executed.get(usize::from(hart)).copied();
+    let moment = event.moments().find(|(hart, after)| has(*hart).is_none_or(|has| *after > has));
+    moment.map(|(hart, after)| (hart, after, has(hart).unwrap_or(0)))
 }

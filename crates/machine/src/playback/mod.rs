@@ -21,6 +21,7 @@
 //! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
 //! | `observe` | what can be seen of it |
+//! | `order` | which events happen one after the other |
 //! | `beside` | programs that are played beside a machine that executes |
 
 mod arriving;
@@ -35,6 +36,9 @@ mod lane;
 mod observe;
 #[cfg(test)]
 mod observe_tests;
+mod order;
+#[cfg(test)]
+mod order_tests;
 mod paced;
 #[cfg(test)]
 mod paced_tests;
@@ -241,11 +245,11 @@ impl Player {
             let events = self.lanes.iter().enumerate();
             let event = events.filter_map(|(lane, of)| Some((of.next_event()?, lane))).min();
             match (hart, event) {
-                (Some((time, hart)), due) if due.is_none_or(|(due, _)| time < due) => {
+                (Some((time, hart)), due) if due.is_none_or(|((due, _), _)| time < due) => {
                     self.step(hart)?;
                     self.go_on_alone(instructions)?;
                 }
-                (_, Some((due, lane))) => self.happen(lane, due)?,
+                (_, Some((event, lane))) => self.happen(lane, event)?,
                 _ if self.lanes.iter_mut().any(Lane::relax) => {}
                 _ => return Err(self.stuck()),
             }
@@ -260,7 +264,7 @@ impl Player {
             && self.accesses[0].is_none()
             && !self.blocked[0]
             && self.done() < instructions
-            && lane.next_event().is_none_or(|due| self.time(0) < due)
+            && lane.next_event().is_none_or(|(due, _)| self.time(0) < due)
         {
             self.step(0)?;
         }
@@ -335,8 +339,8 @@ impl Player {
         match lane.pending.wait(hart - lane.first, stream.position(), now, stream.next_ops()) {
             Wait::No => {}
             // The write has not even begun: what is to come before it comes first.
-            Wait::ToCome => match lane.next_event() {
-                Some(due) if lane.paced.is_none() => return self.happen(number, due),
+            Wait::ToCome => match lane.next_event_of(hart - lane.first) {
+                Some(event) if lane.paced.is_none() => return self.happen(number, event),
                 _ => {
                     self.blocked[hart] = true;
                     return Ok(());
@@ -461,10 +465,10 @@ impl Player {
     }
 
     /// The next event of a trace happens.
-    fn happen(&mut self, number: usize, now: Ps) -> Result<(), PlaybackError> {
+    fn happen(&mut self, number: usize, (now, order): (Ps, usize)) -> Result<(), PlaybackError> {
         let lane = &mut self.lanes[number];
         let (first, count) = (lane.first, lane.harts);
-        if let Some(event) = lane.take(now)? {
+        if let Some(event) = lane.take(order, now)? {
             lane.count(&event.0);
             if let Happening::Dma(dma) = event.0.what {
                 let done = self.dma((number, event.0.device), &dma, now);

@@ -125,6 +125,8 @@ pub struct Survey {
     pub(super) pairs: Pairs,
     pace: Pace,
     harts: u16,
+    /// How many events are told by each hart's instructions.
+    pub(super) told: Vec<u64>,
 }
 
 impl Survey {
@@ -167,6 +169,9 @@ impl Survey {
     }
 
     fn note(&mut self, event: &DeviceEvent) {
+        let told = usize::from(event.hart);
+        self.told.resize(self.told.len().max(told + 1), 0);
+        self.told[told] += 1;
         if self.harts == 1 {
             self.pace.note(event);
         }
