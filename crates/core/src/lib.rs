@@ -29,6 +29,7 @@ mod front;
 mod in_order;
 mod long_units;
 mod mmu;
+mod modulo;
 mod observe;
 mod occupancy;
 mod order;

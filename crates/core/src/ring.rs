@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::saved::{cycle, cycles};
+use crate::modulo::{Modulo, cycles};
+use crate::saved::cycle;
 use crate::shared::{Shared, Stage};
 
 /// A queue whose entries are taken and released in program order: reorder buffer, load and store queue, registers. What
@@ -10,7 +11,7 @@ use crate::shared::{Shared, Stage};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ring {
     #[serde(deserialize_with = "cycles")]
-    free_from: Vec<u64>,
+    free_from: Modulo<u64>,
     #[serde(deserialize_with = "cycle")]
     next: u64,
     #[serde(deserialize_with = "cycle")]
@@ -20,7 +21,7 @@ pub(crate) struct Ring {
 impl Ring {
     pub(crate) fn new(size: u32) -> Ring {
         let size = u64::from(size);
-        Ring { free_from: vec![0; size.next_power_of_two() as usize], next: size, size }
+        Ring { free_from: Modulo::new(size, 0), next: size, size }
     }
 
     /// How many entries there are.
@@ -32,20 +33,19 @@ impl Ring {
     /// From when there is an entry for the next op.
     #[inline(always)]
     pub(crate) fn free_from(&self) -> u64 {
-        self.free_from[(self.next - self.size) as usize & (self.free_from.len() - 1)]
+        *self.free_from.get(self.next - self.size)
     }
 
     /// From when on there are entries for so many ops, at most as many as there are.
     #[inline(always)]
     pub(crate) fn free_for(&self, ops: u64) -> u64 {
-        self.free_from[(self.next - self.size + ops - 1) as usize & (self.free_from.len() - 1)]
+        *self.free_from.get(self.next - self.size + ops - 1)
     }
 
     /// The next op takes an entry and gives it back so that another can have it from cycle `free_from`.
     #[inline(always)]
     pub(crate) fn push(&mut self, free_from: u64) {
-        let mask = self.free_from.len() - 1;
-        self.free_from[self.next as usize & mask] = free_from;
+        self.free_from.set(self.next, free_from);
         self.next += 1;
     }
 
@@ -56,7 +56,9 @@ impl Ring {
 
     /// Whether a saved ring is one of this kind.
     pub(crate) fn fits(&self, fresh: &Ring) -> bool {
-        self.free_from.len() == fresh.free_from.len() && self.size == fresh.size && self.next >= self.size
+        self.free_from.all().len() == fresh.free_from.all().len()
+            && self.size == fresh.size
+            && self.next >= self.size
     }
 }
 

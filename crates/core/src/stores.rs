@@ -10,12 +10,13 @@ use doorbell_sim::op::Op;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{PipelineConfig, StoreDrain};
+use crate::modulo::Modulo;
 use crate::ring::Limiter;
 use crate::saved::{cycle, cycles};
 use crate::shared::{Shared, Stage};
 use crate::stats::Counts;
 
-const BUCKETS: usize = 256;
+const BUCKETS: u64 = 256;
 const NOWHERE: u64 = u64::MAX;
 
 /// Which bytes of which line an access touches.
@@ -67,13 +68,13 @@ impl Store {
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stores {
-    entries: Vec<Store>,
+    entries: Modulo<Store>,
     /// The number of the next store; numbers begin at `size`.
     #[serde(deserialize_with = "cycle")]
     next: u64,
     size: u64,
     /// The last store of each hash of a line.
-    buckets: Vec<u64>,
+    buckets: Modulo<u64>,
     /// When the addresses of all stores are known.
     #[serde(deserialize_with = "cycle")]
     known: u64,
@@ -100,10 +101,10 @@ impl Stores {
     pub(crate) fn new(config: &PipelineConfig) -> Stores {
         let size = u64::from(config.sq);
         Stores {
-            entries: vec![Store { line: NOWHERE, ..Store::default() }; size.next_power_of_two() as usize],
+            entries: Modulo::new(size, Store { line: NOWHERE, ..Store::default() }),
             next: size,
             size,
-            buckets: vec![0; BUCKETS],
+            buckets: Modulo::new(BUCKETS, 0),
             known: 0,
             released: 0,
             floor: 0,
@@ -125,7 +126,7 @@ impl Stores {
 
     #[inline(always)]
     fn entry(&self, number: u64) -> &Store {
-        &self.entries[number as usize & (self.entries.len() - 1)]
+        self.entries.get(number)
     }
 
     /// From when on there is an entry for the next store.
@@ -161,7 +162,7 @@ impl Stores {
     /// The youngest store that overlaps `span` and that the cache does not have in cycle `at`.
     #[inline]
     pub(crate) fn youngest(&self, span: Span, at: u64) -> Option<&Store> {
-        let mut number = self.buckets[bucket(span.line)];
+        let mut number = *self.buckets.get(bucket(span.line));
         while number >= self.next - self.size {
             let store = self.entry(number);
             if store.released <= at {
@@ -203,10 +204,9 @@ impl Stores {
     fn enter(&mut self, pc: u64, span: Span, [known, data, drained]: [u64; 3]) {
         self.known = self.known.max(known);
         self.released = self.released.max(drained);
-        let bucket = &mut self.buckets[bucket(span.line)];
+        let bucket = self.buckets.get_mut(bucket(span.line));
         let previous = std::mem::replace(bucket, self.next);
-        let mask = self.entries.len() - 1;
-        self.entries[self.next as usize & mask] = Store {
+        let store = Store {
             line: span.line,
             bytes: span.bytes,
             known,
@@ -216,6 +216,7 @@ impl Stores {
             pc,
             previous,
         };
+        self.entries.set(self.next, store);
         self.next += 1;
     }
 
@@ -257,12 +258,12 @@ impl Stores {
     pub(crate) fn fits(&self, fresh: &Stores) -> bool {
         let chained = |number: &u64| *number < self.next;
         let follows = |number: u64| self.entry(number).previous < number;
-        self.entries.len() == fresh.entries.len()
+        self.entries.all().len() == fresh.entries.all().len()
             && self.size == fresh.size
             && self.next >= self.size
             && (self.size.max(self.next - self.size)..self.next).all(follows)
-            && self.buckets.len() == fresh.buckets.len()
-            && self.buckets.iter().all(chained)
+            && self.buckets.all().len() == fresh.buckets.all().len()
+            && self.buckets.all().iter().all(chained)
             && self.sender.fits(&fresh.sender)
             && self.in_order == fresh.in_order
             && self.ends.len() == fresh.ends.len()
@@ -272,8 +273,8 @@ impl Stores {
 }
 
 #[inline(always)]
-fn bucket(line: u64) -> usize {
-    (line ^ line >> 8) as usize % BUCKETS
+fn bucket(line: u64) -> u64 {
+    line ^ line >> 8
 }
 
 #[inline]

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::modulo::Modulo;
 use crate::saved::cycle;
 
 /// Cycles that the wheel spans.
@@ -15,7 +16,7 @@ const SPAN: u64 = 1024;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wheel {
     /// How many entries can be used again from each cycle of the span on.
-    counts: Vec<u16>,
+    counts: Modulo<u16>,
     #[serde(deserialize_with = "cycle")]
     now: u64,
     size: u32,
@@ -26,13 +27,17 @@ pub(crate) struct Wheel {
 
 impl Wheel {
     pub(crate) fn new(size: u32) -> Wheel {
-        Wheel { counts: vec![0; SPAN as usize], now: 0, size, held: 0, in_wheel: 0, far: BinaryHeap::new() }
+        Wheel { counts: Modulo::new(SPAN, 0), now: 0, size, held: 0, in_wheel: 0, far: BinaryHeap::new() }
     }
 
     /// The first cycle from `at` on with a free entry. `at` never decreases.
     #[inline]
     pub(crate) fn admit(&mut self, at: u64) -> u64 {
-        if at > self.now {
+        if at == self.now + 1 && self.far.is_empty() {
+            // Most often: one cycle on, and nothing that is further off.
+            self.now = at;
+            self.release();
+        } else if at > self.now {
             self.advance(at);
         }
         if self.held >= self.size {
@@ -47,21 +52,26 @@ impl Wheel {
         debug_assert!(free_from > self.now);
         self.held += 1;
         if free_from - self.now < SPAN {
-            self.counts[(free_from % SPAN) as usize] += 1;
+            *self.counts.get_mut(free_from) += 1;
             self.in_wheel += 1;
         } else {
             self.far.push(Reverse(free_from));
         }
     }
 
-    #[inline]
+    /// What is released in this cycle.
+    #[inline(always)]
+    fn release(&mut self) {
+        let released = u32::from(std::mem::take(self.counts.get_mut(self.now)));
+        self.held -= released;
+        self.in_wheel -= released;
+    }
+
+    #[inline(never)]
     fn advance(&mut self, at: u64) {
-        let mut now = self.now;
-        while now < at && self.in_wheel > 0 {
-            now += 1;
-            let released = u32::from(std::mem::take(&mut self.counts[(now % SPAN) as usize]));
-            self.held -= released;
-            self.in_wheel -= released;
+        while self.now < at && self.in_wheel > 0 {
+            self.now += 1;
+            self.release();
         }
         self.now = at;
         while self.far.peek().is_some_and(|first| first.0 <= at) {
@@ -83,14 +93,14 @@ impl Wheel {
 
     /// Whether a saved one is one of this kind and agrees with itself.
     pub(crate) fn fits(&self, fresh: &Wheel) -> bool {
-        let counted: u32 = self.counts.iter().map(|count| u32::from(*count)).sum();
+        let counted: u32 = self.counts.all().iter().map(|count| u32::from(*count)).sum();
         let far_is_sound = self.far.iter().all(|at| at.0 > self.now && at.0 < u64::MAX / 4);
-        self.counts.len() == fresh.counts.len()
+        self.counts.all().len() == fresh.counts.all().len()
             && self.size == fresh.size
             && self.held <= self.size
             && counted == self.in_wheel
             && u64::from(self.in_wheel) + self.far.len() as u64 == u64::from(self.held)
-            && self.counts[(self.now % SPAN) as usize] == 0
+            && *self.counts.get(self.now) == 0
             && far_is_sound
     }
 }

@@ -163,11 +163,11 @@ impl OutOfOrder {
     pub(super) fn prefetch<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
-        fetched: &Fetched,
+        fetched: Fetched,
         memory: &mut M,
         observer: &mut O,
     ) {
-        let dispatched = self.dispatch::<THREADS>(op, fetched, self.state.common.loads.free_from(), None);
+        let dispatched = self.dispatch::<THREADS>(op, &fetched, self.state.common.loads.free_from(), None);
         let earliest = dispatched.at + 1;
         let issue = self.issue::<THREADS>(OpClass::Prefetch, earliest.max(self.operands(op)), dispatched.at);
         let address = issue + self.state.common.address_cycles;
@@ -176,10 +176,10 @@ impl OutOfOrder {
         let cause = if asked - address > prefetched.at - asked { Cause::Dtlb } else { Cause::L1 };
         let complete = prefetched.at;
         let executed = Executed { issue, complete, leaves: issue + 1, cause, level: prefetched.level };
-        let commit = self.retire::<THREADS>(op, fetched, &dispatched, &executed);
+        let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
         self.state.common.loads.push(commit + 1);
         self.state.common.counts.lq_cycles += commit - dispatched.at;
-        observer.op(op, &stages(fetched, dispatched.at, &executed, commit));
+        observer.op(op, &stages(&fetched, dispatched.at, &executed, commit));
     }
 
     /// Executes an atomic.

@@ -45,6 +45,8 @@ const THREADS: u32 = 2;
 pub(crate) struct OutOfOrder {
     units: Units,
     state: State,
+    /// Whether a register may be what an op that has an entry in the window waits for: of a thread, it depends on its part.
+    scarce_registers: bool,
 }
 
 /// All that is saved as it is.
@@ -120,7 +122,8 @@ impl OutOfOrder {
             commit_cycles: u64::from(config.commit_cycles),
             parts: 0,
         };
-        OutOfOrder { units: Units::new(config), state }
+        let scarce_registers = state.registers_free.iter().any(|file| state.window.may_outlast(file));
+        OutOfOrder { units: Units::new(config), state, scarce_registers }
     }
 
     /// Whether it is one of a core's threads, whose turn it is: what prices its ops is then made for `THREADS`, and looks at nothing of
@@ -142,7 +145,7 @@ impl OutOfOrder {
         match op.class {
             OpClass::Load => self.load::<THREADS, M, O>(op, fetched, memory, observer),
             OpClass::Store => self.store::<THREADS, M, O>(op, &fetched, memory, observer),
-            OpClass::Prefetch => self.prefetch::<THREADS, M, O>(op, &fetched, memory, observer),
+            OpClass::Prefetch => self.prefetch::<THREADS, M, O>(op, fetched, memory, observer),
             OpClass::Branch
             | OpClass::Jump
             | OpClass::IndirectJump
@@ -159,7 +162,7 @@ impl OutOfOrder {
                 observer.op(op, &Stages { prediction, ..stages });
             }
             OpClass::Atomic | OpClass::Fence | OpClass::Serialising => {
-                self.special::<THREADS, M, O>(op, &fetched, memory, observer)
+                self.special::<THREADS, M, O>(op, fetched, memory, observer)
             }
             _ => {
                 let dispatched = self.dispatch::<THREADS>(op, &fetched, 0, None);
@@ -171,10 +174,11 @@ impl OutOfOrder {
     }
 
     /// Prices an atomic, a fence or a serialising op.
+    #[inline(never)]
     fn special<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
-        fetched: &Fetched,
+        fetched: Fetched,
         memory: &mut M,
         observer: &mut O,
     ) {
@@ -184,18 +188,18 @@ impl OutOfOrder {
             OpClass::Serialising => (state.common.commit.last() + 1, Some(Cause::Serialise)),
             _ => (0, None),
         };
-        let dispatched = self.dispatch::<THREADS>(op, fetched, room, back);
+        let dispatched = self.dispatch::<THREADS>(op, &fetched, room, back);
         let executed = match op.class {
             OpClass::Atomic => self.atomic::<THREADS, M>(op, dispatched.at, memory),
             OpClass::Fence => self.fence(op, dispatched.at),
             _ => Executed { cause: Cause::Serialise, ..self.execute::<THREADS>(op, dispatched.at) },
         };
-        let commit = self.retire::<THREADS>(op, fetched, &dispatched, &executed);
+        let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
         if op.class == OpClass::Serialising {
             self.state.common.counts.serialising += 1;
             self.state.floors.dispatch = commit + 1;
         }
-        observer.op(op, &stages(fetched, dispatched.at, &executed, commit));
+        observer.op(op, &stages(&fetched, dispatched.at, &executed, commit));
     }
 
     /// Finds the dispatch cycle. What else the op needs is free from `room` on; if not, `back` is to blame, or the oldest op.
@@ -210,7 +214,8 @@ impl OutOfOrder {
         let state = &mut self.state;
         let own = state.window.free_from();
         let (mut room, mut back) = if room > own { (room, back) } else { (own, None) };
-        if op.destination != 0
+        if (THREADS || self.scarce_registers)
+            && op.destination != 0
             && let registers = &state.registers_free[file(op.destination)]
             && (THREADS || state.window.may_outlast(registers))
         {
@@ -297,7 +302,8 @@ impl OutOfOrder {
             }
             state.common.counts.iq_cycles += executed.leaves - dispatched.at;
         }
-        if op.destination != 0
+        if (THREADS || self.scarce_registers)
+            && op.destination != 0
             && let registers = &mut state.registers_free[file(op.destination)]
             && (THREADS || state.window.may_outlast(registers))
         {
@@ -331,10 +337,10 @@ impl OutOfOrder {
 
     /// One of a core's threads, in sole possession of all that they part between them.
     pub(crate) fn of_thread(config: &PipelineConfig, thread: usize) -> OutOfOrder {
-        let OutOfOrder { units, mut state } = OutOfOrder::new(config);
+        let OutOfOrder { units, mut state, .. } = OutOfOrder::new(config);
         state.common = state.common.of_thread(thread);
         state.part(config, 1);
-        OutOfOrder { units, state }
+        OutOfOrder { units, state, scarce_registers: true }
     }
 
     /// A thread has all that threads part between them, or its half.

@@ -2,16 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::modulo::{Modulo, cycles};
 use crate::ring::Ring;
-use crate::saved::{cycle, cycles};
+use crate::saved::cycle;
 use crate::stats::Cause;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Window {
     #[serde(deserialize_with = "cycles")]
-    commits: Vec<u64>,
-    causes: Vec<Cause>,
+    commits: Modulo<u64>,
+    causes: Modulo<Cause>,
     /// The number of the next op; numbers begin at `size`.
     #[serde(deserialize_with = "cycle")]
     next: u64,
@@ -24,10 +25,9 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(size: u32) -> Window {
         let size = u64::from(size);
-        let entries = size.next_power_of_two() as usize;
         Window {
-            commits: vec![0; entries],
-            causes: vec![Cause::Base; entries],
+            commits: Modulo::new(size, 0),
+            causes: Modulo::new(size, Cause::Base),
             next: size,
             size,
             oldest: size,
@@ -37,7 +37,7 @@ impl Window {
     /// From when on there is an entry for the next op.
     #[inline(always)]
     pub(super) fn free_from(&self) -> u64 {
-        let before = self.commits[(self.next - self.size) as usize & (self.commits.len() - 1)];
+        let before = *self.commits.get(self.next - self.size);
         // Entries never used are free from the beginning.
         before + u64::from(before != 0)
     }
@@ -52,21 +52,19 @@ impl Window {
     /// The next op takes an entry until it commits.
     #[inline(always)]
     pub(super) fn push(&mut self, commit: u64, cause: Cause) {
-        let place = self.next as usize & (self.commits.len() - 1);
-        self.commits[place] = commit;
-        self.causes[place] = cause;
+        self.commits.set(self.next, commit);
+        self.causes.set(self.next, cause);
         self.next += 1;
     }
 
     /// What the oldest op in flight in a cycle waits for, and until when. Cycles never decrease.
     #[inline]
     pub(super) fn waiting(&mut self, cycle: u64) -> (Cause, u64) {
-        let mask = self.commits.len() - 1;
         self.oldest = self.oldest.max(self.next - self.size);
         while self.oldest < self.next {
-            let place = self.oldest as usize & mask;
-            if self.commits[place] >= cycle {
-                return (self.causes[place], self.commits[place] + 1);
+            let commit = *self.commits.get(self.oldest);
+            if commit >= cycle {
+                return (*self.causes.get(self.oldest), commit + 1);
             }
             self.oldest += 1;
         }
@@ -80,8 +78,8 @@ impl Window {
 
     /// Whether a saved one is one of this kind and agrees with itself.
     pub(super) fn fits(&self, fresh: &Window) -> bool {
-        self.commits.len() == fresh.commits.len()
-            && self.causes.len() == fresh.causes.len()
+        self.commits.all().len() == fresh.commits.all().len()
+            && self.causes.all().len() == fresh.causes.all().len()
             && self.size == fresh.size
             && self.next >= self.size
             && self.oldest <= self.next
