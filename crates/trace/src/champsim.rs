@@ -27,7 +27,7 @@
 //! | To | Use |
 //! |---|---|
 //! | read records, once | [`Reader`] |
-//! | have a file's ops, any number of times, whatever its length | [`Trace`] |
+//! | have a file's ops, any number of times, whatever its length | [`Trace`]; its [`Blocks`] are made ahead |
 //! | have the ops of records from elsewhere | [`Survey`] and [`OpStream`]; [`ops`](fn@ops) for those in memory |
 //! | write ops or records | [`Writer`]; [`records`] for ops in memory |
 
@@ -38,6 +38,7 @@ const INSTRUCTION_POINTER: u8 = 26;
 /// Our register 1 is the one after this.
 const FIRST_REGISTER: u8 = 64;
 
+mod blocks;
 mod error;
 mod foreign;
 mod names;
@@ -52,6 +53,7 @@ mod trace;
 mod writer;
 
 pub use crate::container::Compression;
+pub use blocks::Blocks;
 pub use error::Error;
 pub use ops::{OpStream, ops};
 pub use pages::PageTables;

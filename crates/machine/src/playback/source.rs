@@ -2,19 +2,16 @@
 
 use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
-use doorbell_trace::champsim::{Again, OpStream};
+use doorbell_trace::champsim::Blocks;
 use doorbell_trace::system::{Extent, HartReader, Step};
 
 use super::PlaybackError;
 use super::plan::{Input, TraceInput};
 
-/// A ChampSim trace's ops are cut into blocks where a branch is, as a machine's are, or behind so many.
-const BLOCK_OPS: usize = 64;
-
 /// Reads blocks.
 pub(super) enum BlockSource {
     Own(Box<HartReader>),
-    ChampSim { ops: Box<OpStream<Again>>, position: u64 },
+    ChampSim(Box<Blocks>),
 }
 
 impl BlockSource {
@@ -22,7 +19,7 @@ impl BlockSource {
     pub fn open(input: &TraceInput, hart: u16) -> Result<BlockSource, PlaybackError> {
         Ok(match &input.0 {
             Input::Own(file) => BlockSource::Own(Box::new(file.hart(hart, 0)?)),
-            Input::ChampSim(trace) => BlockSource::ChampSim { ops: Box::new(trace.ops()?), position: 0 },
+            Input::ChampSim(trace) => BlockSource::ChampSim(Box::new(trace.blocks()?)),
         })
     }
 
@@ -31,7 +28,7 @@ impl BlockSource {
     pub fn position(&self) -> u64 {
         match self {
             BlockSource::Own(reader) => reader.position(),
-            BlockSource::ChampSim { position, .. } => *position,
+            BlockSource::ChampSim(blocks) => blocks.position(),
         }
     }
 
@@ -45,19 +42,7 @@ impl BlockSource {
                 *ops = reader.lend();
                 Ok(is_new)
             }
-            BlockSource::ChampSim { ops: stream, position } => {
-                ops.clear();
-                let before = *position;
-                let mut first = ops.len();
-                while ops.len() < BLOCK_OPS && stream.instruction(ops)? {
-                    *position += 1;
-                    if ops[first..].iter().any(|op| op.class.is_branch()) {
-                        break;
-                    }
-                    first = ops.len();
-                }
-                Ok((*position > before).then_some(true))
-            }
+            BlockSource::ChampSim(blocks) => Ok(blocks.next(ops)?.then_some(true)),
         }
     }
 
@@ -65,7 +50,7 @@ impl BlockSource {
     pub fn step(&self) -> Step {
         match self {
             BlockSource::Own(reader) => reader.step(),
-            BlockSource::ChampSim { .. } => Step::default(),
+            BlockSource::ChampSim(_) => Step::default(),
         }
     }
 
@@ -74,7 +59,7 @@ impl BlockSource {
     pub fn accessed(&self) -> Extent {
         match self {
             BlockSource::Own(reader) => reader.accessed(),
-            BlockSource::ChampSim { .. } => Extent::default(),
+            BlockSource::ChampSim(_) => Extent::default(),
         }
     }
 
@@ -83,7 +68,7 @@ impl BlockSource {
     pub fn differing(&self) -> Option<&[u16]> {
         match self {
             BlockSource::Own(reader) => reader.differing(),
-            BlockSource::ChampSim { .. } => None,
+            BlockSource::ChampSim(_) => None,
         }
     }
 
@@ -91,7 +76,7 @@ impl BlockSource {
     pub fn walk(&self, virt: u64) -> Walk {
         match self {
             BlockSource::Own(reader) => reader.walk(virt),
-            BlockSource::ChampSim { .. } => Walk::default(),
+            BlockSource::ChampSim(_) => Walk::default(),
         }
     }
 }

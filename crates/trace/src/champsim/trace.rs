@@ -7,7 +7,7 @@ use std::iter::Take;
 use std::path::{Path, PathBuf};
 
 use super::reader::can_be_read_again;
-use super::{Error, OpStream, Reader, Record, Survey, Variant};
+use super::{Blocks, Error, OpStream, Reader, Record, Survey, Variant};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -54,6 +54,11 @@ impl Trace {
         let records = Trace::begin(&self.file, self.variant, self.records_max)?;
         let again = Again { file: self.file.clone(), records, survey: self.survey.clone(), seen: 0 };
         Ok(OpStream::new(again, self.survey.clone()))
+    }
+
+    /// The same in blocks.
+    pub fn blocks(&self) -> Result<Blocks, Error> {
+        Blocks::new(self.ops()?).map_err(|error| Error::open(&self.file, error))
     }
 }
 

@@ -188,6 +188,17 @@ fn a_trace_in_a_file_has_the_ops_of_the_same_trace_in_memory_each_time() {
     assert_eq!((part.instructions(), part.survey().records()), (5000, 5001));
     assert_eq!(part.ops().unwrap().instructions(u64::MAX, &mut all).unwrap(), 5000);
     assert!(all == ops(&records[..5001]));
+
+    let (mut blocks, mut block, mut all) = (trace.blocks().unwrap(), Vec::new(), Vec::new());
+    while blocks.next(&mut block).unwrap() {
+        let branches = block.iter().filter(|op| op.class.is_branch()).count();
+        assert!(branches == 0 && block.len() >= 64 || branches == 1 || blocks.position() == 19_999);
+        all.append(&mut block);
+    }
+    assert!(all == ops(&records) && blocks.position() == 19_999);
+    assert!(!blocks.next(&mut block).unwrap(), "it stays at its end");
+    // Who needs no more than some, waits for nobody.
+    assert!(trace.blocks().unwrap().next(&mut block).unwrap());
 }
 
 #[test]

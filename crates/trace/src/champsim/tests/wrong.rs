@@ -310,7 +310,17 @@ fn a_trace_that_changes_between_the_passes_is_refused() {
     let trace = Trace::open(&path, Variant::Standard, None).unwrap();
     let said = || {
         let mut stream = trace.ops().unwrap();
-        stream.instructions(u64::MAX, &mut Vec::new()).map_err(|error| error.to_string())
+        let streamed = stream.instructions(u64::MAX, &mut Vec::new()).map_err(|error| error.to_string());
+        let (mut blocks, mut ops) = (trace.blocks().unwrap(), Vec::new());
+        let ahead = loop {
+            match blocks.next(&mut ops) {
+                Ok(true) => {}
+                Ok(false) => break Ok(blocks.position()),
+                Err(error) => break Err(error.to_string()),
+            }
+        };
+        assert_eq!(ahead, streamed);
+        streamed
     };
     assert_eq!(said(), Ok(49));
     let expected =
