@@ -147,6 +147,8 @@ pub mod srrctl {
 pub mod rxcsum {
     pub const IPOFL: u32 = 1 << 8;
     pub const TUOFL: u32 = 1 << 9;
+    /// SCTP's.
+    pub const CRCOFL: u32 = 1 << 11;
     pub const PCSD: u32 = 1 << 13;
 }
 
@@ -242,6 +244,7 @@ pub mod txd {
     pub const TUCMD_IPV4: u64 = 1 << 10;
     pub const TUCMD_L4T_SHIFT: u32 = 11;
     pub const L4T_TCP: u64 = 1;
+    pub const L4T_SCTP: u64 = 2;
     /// Descriptor done, in the second half as written back.
     pub const STATUS_DD: u64 = 1 << 32;
 }

@@ -144,7 +144,7 @@ registers! {
     PcsAnadv "PCS_ANADV" 0x04218 [1 x 4] Rw 0 0xffff_ffff "8.17" "PCS advertisement: holds its value.";
     PcsLpab "PCS_LPAB" 0x0421c [1 x 4] Ro 0 0 "8.17" "PCS partner's ability: zero on copper.";
     Scvpc "SCVPC" 0x04228 [1 x 4] Rc 0 0 "8.18" "SerDes code violations: none on copper.";
-    Rxcsum "RXCSUM" 0x05000 [1 x 4] Rw 0x0000_0300 0x0000_3fff "8.10" "Receive checksums: start of the packet checksum, IP and TCP/UDP offload, PCSD.";
+    Rxcsum "RXCSUM" 0x05000 [1 x 4] Rw 0x0000_0300 0x0000_3fff "8.10" "Receive checksums: start of the packet checksum, IP, TCP/UDP and SCTP (CRCOFL) offload, PCSD.";
     Rlpml "RLPML" 0x05004 [1 x 4] Rw 0x0000_2600 0x0000_3fff "8.10" "Longest frame, with RCTL.LPE.";
     Rfctl "RFCTL" 0x05008 [1 x 4] Rw 0 0xffff_ffff "8.10" "Receive filter control: IPFRSP_DIS and SYNQFP act.";
     Mta "MTA" 0x05200 [128 x 4] Rw 0 0xffff_ffff "8.10" "Multicast hash table.";
