@@ -265,7 +265,11 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
                 return Err(wrong("measure.rates has no rates".into()));
             }
             let rate = |text: &String| text.parse().map_err(|error| wrong(format!("measure.rates: {error}")));
-            measure.rates.iter().map(|text| rate(text).map(Work::Measure)).collect()
+            let rates: Vec<Rate> = measure.rates.iter().map(rate).collect::<Result<_, _>>()?;
+            if let Some(rate) = twice(&rates) {
+                return Err(wrong(format!("measure.rates has {rate} twice; give each rate once")));
+            }
+            Ok(rates.into_iter().map(Work::Measure).collect())
         }
         (None, Some(search)) => search
             .request()
@@ -298,18 +302,20 @@ impl SearchSpec {
     }
 }
 
+/// What stands in a list more than once.
+fn twice<T: PartialEq>(list: &[T]) -> Option<&T> {
+    list.iter().enumerate().find(|(place, one)| list[..*place].contains(one)).map(|(_, one)| one)
+}
+
 fn seeds(file: &ExperimentFile) -> Result<Vec<u64>, ExperimentError> {
     let wrong = |problem: &str| Err(ExperimentError::File(format!("{}: {problem}", file.name())));
     match (&file.seeds, file.repetitions, file.seed) {
-        (Some(seeds), None, None) if !seeds.is_empty() => {
-            let twice = seeds.iter().enumerate().find(|(place, seed)| seeds[..*place].contains(seed));
-            match twice {
-                Some((_, seed)) => wrong(&format!(
-                    "seeds has {seed} twice, which gives the same result twice; give each seed once"
-                )),
-                None => Ok(seeds.clone()),
-            }
-        }
+        (Some(seeds), None, None) if !seeds.is_empty() => match twice(seeds) {
+            Some(seed) => wrong(&format!(
+                "seeds has {seed} twice, which gives the same result twice; give each seed once"
+            )),
+            None => Ok(seeds.clone()),
+        },
         (Some(_), None, None) => wrong("seeds has no seeds"),
         (Some(_), ..) => wrong("seeds already says what repetitions and seed say; write either"),
         (None, Some(0), _) => wrong("repetitions = 0 measures nothing"),
@@ -343,6 +349,11 @@ fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentErr
                 }
                 let values: Vec<String> =
                     values.iter().map(|value| as_set(path, value)).collect::<Result<_, _>>()?;
+                if let Some(value) = twice(&values) {
+                    return Err(wrong(format!(
+                        "grid.\"{path}\" has {value} twice, which gives the same points twice; give each value once"
+                    )));
+                }
                 let longer = |point: &Combination| -> Vec<Combination> {
                     let with = |value: &String| [point.clone(), vec![(path.clone(), value.clone())]].concat();
                     values.iter().map(with).collect()
@@ -396,7 +407,9 @@ fn config(
         };
     }
     if let Work::Measure(rate) = work {
-        overrides.push(format!("loadgen.traffic.rate={rate}"));
+        // So many times the streams' own rates is a total, and no rate that traffic could have by itself.
+        let key = if matches!(rate, Rate::Times(_)) { "total" } else { "rate" };
+        overrides.push(format!("loadgen.traffic.{key}={rate}"));
     }
     let config = Layers { defaults: known.defaults, ..Layers::of(base, &overrides) }.resolve()?;
     if config.options::<DriveConfig>().kind == DriveKind::Node {
