@@ -165,44 +165,48 @@ impl Plan {
 
     /// A plot over a parameter that nobody varies, or over a figure that no point can have, is a slip of the pen.
     fn check_plots(&self) -> Result<(), ExperimentError> {
-        let configuration = toml::Table::try_from(RunConfig::default()).expect("a configuration is TOML");
-        let is_parameter =
-            |column: &str| column.split_once('.').is_some_and(|(room, _)| configuration.contains_key(room));
-        // A table's column may have a unit behind the parameter's name.
-        let holds = |path: &str, column: &str| {
-            column.strip_prefix(path).is_some_and(|unit| unit.is_empty() || unit.starts_with('_'))
-        };
-        let varies = |column: &str| {
-            self.points.iter().any(|p| p.parameters.iter().any(|(path, _)| holds(path, column)))
-        };
-        let mut figures = names::of_points(self.points.iter().any(|p| matches!(p.work, Work::Search(_))));
-        if self.points.iter().all(|point| !matches!(point.work, Work::Measure(_))) {
-            figures.own.retain(|name| name != "rate");
-        }
         for plot in &self.file.plot {
             for (axis, column) in
                 [("x", Some(&plot.x)), ("y", Some(&plot.y)), ("series", plot.series.as_ref())]
             {
-                if let Some(column) = column.filter(|column| is_parameter(column) && !varies(column)) {
+                if let Some((column, problem)) =
+                    column.and_then(|column| Some((column, self.column_problem(column)?)))
+                {
                     let name = self.file.name();
-                    let problem = format!(
-                        "{name}: plot.{axis} = \"{column}\" is no parameter that this experiment varies"
-                    );
-                    return Err(ExperimentError::File(problem));
-                }
-                if let Some(column) = column.filter(|column| !varies(column) && !figures.have(column)) {
-                    let name = self.file.name();
-                    let paths = self.points.iter().flat_map(|point| &point.parameters).map(|(path, _)| path);
-                    let near = nearest(column, figures.own.iter().chain(paths));
-                    let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-                    let problem = format!(
-                        "{name}: plot.{axis} = \"{column}\" is no figure of a point, and no parameter that varies{near}"
-                    );
+                    let problem = format!("{name}: plot.{axis} = \"{column}\" {problem}");
                     return Err(ExperimentError::File(problem));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Why no point's row can have this column, if none can.
+    pub(crate) fn column_problem(&self, column: &str) -> Option<String> {
+        let configuration = toml::Table::try_from(RunConfig::default()).expect("a configuration is TOML");
+        let is_parameter = column.split_once('.').is_some_and(|(room, _)| configuration.contains_key(room));
+        // A table's column may have a unit behind the parameter's name.
+        let holds = |path: &str| {
+            column.strip_prefix(path).is_some_and(|unit| unit.is_empty() || unit.starts_with('_'))
+        };
+        if self.points.iter().any(|point| point.parameters.iter().any(|(path, _)| holds(path))) {
+            return None;
+        }
+        let mut figures = names::of_points(self.points.iter().any(|p| matches!(p.work, Work::Search(_))));
+        if self.points.iter().all(|point| !matches!(point.work, Work::Measure(_))) {
+            figures.own.retain(|name| name != "rate");
+        }
+        // A section of the configuration and a group of figures may have the same name, as `transfer` has.
+        if figures.have(column) {
+            return None;
+        }
+        if is_parameter {
+            return Some("is no parameter that this experiment varies".into());
+        }
+        let paths = self.points.iter().flat_map(|point| &point.parameters).map(|(path, _)| path);
+        let near = nearest(column, figures.own.iter().chain(paths));
+        let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        Some(format!("is no figure of a point, and no parameter that varies{near}"))
     }
 }
 

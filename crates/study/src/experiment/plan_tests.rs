@@ -103,6 +103,24 @@ fn a_name_that_leads_elsewhere_is_refused() {
 }
 
 #[test]
+fn a_figure_may_be_plotted_whose_group_is_called_as_a_section_of_the_configuration_is() {
+    let text = |column: &str| {
+        format!(
+            "name = \"x\"\nbenchmark = \"netperf\"\npreset = \"fast\"\n[measure]\nrates = [\"1Mpps\"]\n[grid]\n\"core.ipc\" = [1, 2]\n\
+             [[plot]]\nx = \"core.ipc\"\ny = \"{column}\"\n"
+        )
+    };
+    let plan =
+        |column| Plan::new(ExperimentFile::from_toml(&text(column))?).map_err(|error| error.to_string());
+    assert_eq!(plan("transfer.goodput_gbps").map(|plan| plan.points.len()), Ok(2));
+    let error = plan("core.quantum").map(|plan| plan.points.len()).unwrap_err();
+    assert!(
+        error.contains("plot.y = \"core.quantum\" is no parameter that this experiment varies"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_plot_may_name_figures_as_summaries_do_and_parameters_with_their_units() {
     let plots = [
         "drops.dma",
