@@ -15,6 +15,7 @@ pub mod status {
 /// CTRL_EXT, §8.2.
 pub mod ctrl_ext {
     pub const EE_RST: u32 = 1 << 13;
+    pub const EXTENDED_VLAN: u32 = 1 << 26;
 }
 
 /// EEC, §8.4.
@@ -188,6 +189,8 @@ pub mod filter {
     pub const FTQF_ANY_SOURCE: u32 = 1 << 29;
     pub const FTQF_ANY_DESTINATION: u32 = 1 << 30;
     pub const FTQF_ANY_SOURCE_PORT: u32 = 1 << 31;
+    /// In IMIR: of several filters that fit the one with the highest counts.
+    pub const IMIR_PRIORITY_SHIFT: u32 = 29;
     /// In IMIR: the destination port is not compared.
     pub const IMIR_ANY_PORT: u32 = 1 << 17;
 }

@@ -171,7 +171,7 @@ registers! {
     Daqf "DAQF" 0x059a0 [8 x 4] Rw 0 0xffff_ffff "8.11" "Destination addresses of the 5-tuple filters.";
     Spqf "SPQF" 0x059c0 [8 x 4] Rw 0 0xffff_ffff "8.11" "Source ports of the 5-tuple filters.";
     Ftqf "FTQF" 0x059e0 [8 x 4] Rw 0 0xfbff_ffff "8.11" "The 5-tuple filters: protocol, what is not compared, queue.";
-    Imir "IMIR" 0x05a80 [8 x 4] Rw 0 0xe003_ffff "8.11" "Destination ports of the 5-tuple filters; immediate interrupts are not modelled.";
+    Imir "IMIR" 0x05a80 [8 x 4] Rw 0 0xe003_ffff "8.11" "Destination ports and priorities of the 5-tuple filters; immediate interrupts are not modelled.";
     Imirext "IMIREXT" 0x05aa0 [8 x 4] Rw 0 0x000f_ffff "8.11" "Sizes and flags for immediate interrupts: hold their values.";
     Imirvp "IMIRVP" 0x05ac0 [1 x 4] Rw 0 0x0000_000f "8.11" "VLAN priority for immediate interrupts: holds its value.";
     Txswc "TXSWC" 0x05acc [1 x 4] Rw 0 0x80ff_ffff "8.14" "Switch loopback: holds its value.";
