@@ -75,6 +75,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Also capture the wire at the load generator, both directions, as wire.pcap
+    ///
+    /// Of several ports that is port 0's. A network has a capture of each cable.
     #[arg(long, help_heading = RESULTS)]
     pub(crate) pcap: bool,
     /// Also write fingerprint.json: hashes of what the guest and the wires did, to compare versions of Doorbell

@@ -111,7 +111,12 @@ impl PortsConfig<'_> {
             port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{index}.pcie"))?;
             port.link = laid_over(&port.link, &own.link, &format!("port.{index}.link"))?;
         }
-        let mac: MacAddress = port.nic.mac_of(index);
+        // Where all are told the same one, they count on from it: no two stations of a machine have the same.
+        let is_own = self.own.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
+        let mac: MacAddress = match port.nic.mac {
+            Some(first) if !is_own => first.plus(index),
+            _ => port.nic.mac_of(index),
+        };
         port.nic.mac = Some(mac);
         Ok(port)
     }
@@ -209,6 +214,11 @@ mod tests {
         assert_ne!(three.pcie, one.pcie);
         assert_eq!(three.nic.mac, Some(MacAddress([2, 0, 0, 0, 0, 7])));
         assert_ne!(one.nic.mac, two.nic.mac);
+        let counted =
+            with(&["platform.nics=3", "nic.mac=02:00:00:00:00:ff", "port.2.nic.mac=02:00:00:00:00:07"])
+                .unwrap();
+        let macs = [0, 1, 2].map(|port| counted.mac_of(port).to_string());
+        assert_eq!(macs, ["02:00:00:00:00:ff", "02:00:00:00:01:00", "02:00:00:00:00:07"]);
         let machine = Machine::new(config, 1).unwrap();
         assert_eq!(machine.nic(1).config().rx_fifo, two.nic.rx_fifo);
         assert_eq!(machine.ports()[1].link_in.config(), &two.link);

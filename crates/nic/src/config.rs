@@ -12,6 +12,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacAddress(pub [u8; 6]);
 
+impl MacAddress {
+    /// So many addresses further, within its maker's.
+    pub fn plus(self, count: usize) -> MacAddress {
+        let MacAddress([a, b, c, high, middle, low]) = self;
+        let own = u32::from_be_bytes([0, high, middle, low]).wrapping_add(count as u32).to_be_bytes();
+        MacAddress([a, b, c, own[1], own[2], own[3]])
+    }
+}
+
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
@@ -130,7 +139,7 @@ pub struct NicConfig {
     /// drives in both, with sixteen queues each way, RSS and MSI-X (docs/nic-82576.md). A guest sees the difference, and boots for itself.
     #[serde(skip_serializing_if = "NicModel::is_default")]
     pub model: NicModel,
-    /// The station address in the EEPROM; without one, 52:54:00:12:34:56 plus the NIC's number.
+    /// The station address in the EEPROM, plus the NIC's number where it is not a port's own; without one it is 52:54:00:12:34:56.
     pub mac: Option<MacAddress>,
     /// Size of the receive FIFO, 2KiB to 1GiB; without one, what PBA gives it (PBA stays readable and writable either way).
     pub rx_fifo: Option<Bytes>,
@@ -279,10 +288,7 @@ impl NicConfig {
 
     /// The station address of NIC number `index`.
     pub fn mac_of(&self, index: usize) -> MacAddress {
-        self.mac.unwrap_or_else(|| {
-            let low = 0x12_3456u32.wrapping_add(index as u32).to_be_bytes();
-            MacAddress([0x52, 0x54, 0x00, low[1], low[2], low[3]])
-        })
+        self.mac.unwrap_or_else(|| MacAddress([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]).plus(index))
     }
 }
 

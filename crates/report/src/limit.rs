@@ -42,13 +42,14 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
             }),
         });
     };
-    let (who, frames) = culprit(&worst.drops, worst.frames_late, worst.timing.as_ref())?;
+    let without = without_descriptors(worst);
+    let (who, frames) = culprit(&worst.drops, without, worst.frames_late, worst.timing.as_ref())?;
     // Between members of a network what no machine lost was lost on the way, where queues are.
     let queue = worst.network.as_ref().filter(|_| who == LINK).and_then(fullest_queue);
     let who = queue.unwrap_or(who);
     let share = percent_label(frames as f64 / worst.lost().max(1) as f64);
     let busy = match who.as_str() {
-        CORE => worst.timing.as_ref().and_then(saturated),
+        CORE | CORE_OF_QUEUE => worst.timing.as_ref().and_then(saturated),
         _ => None,
     };
     let busy = busy.unwrap_or_default();
@@ -84,6 +85,7 @@ fn of_sender(point: &PointSummary) -> Option<String> {
 }
 
 const CORE: &str = "the core, for which full FIFOs waited";
+const CORE_OF_QUEUE: &str = "the core, which gave its receive queue no descriptors in time (SRRCTL.DROP_EN)";
 const DATA: &str = "the NIC's DMA and its way to memory";
 const LATE: &str =
     "the generator, which had given up (loadgen.traffic.timeout, loadgen.tracked_frames) what came back";
@@ -161,20 +163,36 @@ pub(crate) fn of_search(size: &SizeSummary) -> Option<String> {
     let nearest = missed.min_by(|a, b| a.rate_mpps.total_cmp(&b.rate_mpps))?;
     let drops = nearest.drops.as_ref()?;
     // A trial knows no more of what the link and memory carried.
-    let (who, frames) = culprit(drops, 0, None)?;
+    // Where FIFOs were full too, the rest of what NICs dropped waited in none.
+    let waited = Some(drops.waited_for.total()).filter(|waited| *waited > 0);
+    let without = waited.map_or(0, |waited| (drops.dma + drops.core + drops.tx).saturating_sub(waited));
+    let (who, frames) = culprit(drops, without, 0, None)?;
     let lost = [drops.dma, drops.core, drops.tx, drops.nic_other, drops.link, drops.guest];
     let share = percent_label(frames as f64 / lost.iter().sum::<u64>().max(1) as f64);
     Some(format!("{who}, by {share} of the frames lost at {} Mpps", rate(nearest.rate_mpps)))
 }
 
-/// What most lost frames were lost to.
-fn culprit(drops: &Drops, late: u64, timing: Option<&TimingFigures>) -> Option<(String, u64)> {
+/// Frames that queues dropped for want of descriptors, while the FIFO had room for others' (SRRCTL.DROP_EN).
+fn without_descriptors(point: &PointSummary) -> u64 {
+    let figures = point.ports.iter().flat_map(|port| &port.queues).flat_map(|queue| &queue.figures);
+    figures.filter(|figure| figure.name == "rx_drop_no_descriptor").map(|figure| figure.value).sum()
+}
+
+/// What most lost frames were lost to. Some waited in no full FIFO, for want of descriptors.
+fn culprit(
+    drops: &Drops,
+    without_descriptors: u64,
+    late: u64,
+    timing: Option<&TimingFigures>,
+) -> Option<(String, u64)> {
     let waited = &drops.waited_for;
     // Older files have the paper's rule only.
     let timed = waited.total() > 0;
     let either = |now: u64, before: u64| if timed { now } else { before };
+    let of_queue = without_descriptors.min(drops.core);
+    let of_fifo = either(waited.core, drops.core - of_queue);
     let all = [
-        (CORE, either(waited.core, drops.core)),
+        (if of_queue > of_fifo { CORE_OF_QUEUE } else { CORE }, of_fifo + of_queue),
         ("transmission, whose ring was full", either(waited.tx, drops.tx)),
         (descriptors_way(timing), waited.fetch),
         (DATA, either(waited.data, drops.dma)),
@@ -230,7 +248,9 @@ fn way_to_memory(timing: &TimingFigures) -> Option<String> {
 mod tests {
     use super::*;
     use crate::sample;
-    use doorbell_results::{SearchCost, TimingFigure, TimingGroup, WaitedFor};
+    use doorbell_results::{
+        Figure, PortFigures, QueueFigures, SearchCost, TimingFigure, TimingGroup, WaitedFor,
+    };
 
     fn timing(groups: &[(&str, &[(&str, f64)])]) -> TimingFigures {
         let figure = |(name, value): &(&str, f64)| TimingFigure {
@@ -337,6 +357,20 @@ mod tests {
         ] {
             assert!(of(drops.clone()).starts_with(who), "{drops:?}: {}", of(drops.clone()));
         }
+        let queue = |waited_for, dropped| {
+            let figure = Figure { name: "rx_drop_no_descriptor".into(), value: dropped };
+            let queues = vec![QueueFigures { queue: 1, figures: vec![figure] }];
+            let ports = vec![PortFigures { queues, ..PortFigures::default() }];
+            line(&[&PointSummary { ports, ..losing(waited(waited_for)) }]).unwrap()
+        };
+        let said = queue(WaitedFor::default(), 100);
+        assert!(said.starts_with("Limit: the core, which gave its receive queue no descriptors"), "{said}");
+        // What few frames found a full FIFO waited for does not hide what most were lost to.
+        let said = queue(WaitedFor { data: 5, ..WaitedFor::default() }, 95);
+        assert!(said.starts_with("Limit: the core, which gave its receive queue no descriptors"), "{said}");
+        assert!(said.contains("by 95.0\u{a0}% of"), "{said}");
+        let said = queue(WaitedFor { core: 60, ..WaitedFor::default() }, 40);
+        assert!(said.starts_with("Limit: the core, for which full FIFOs waited, by 100"), "{said}");
         assert_eq!(line(&[&losing(Drops::default())]), None, "nobody is blamed without evidence");
         let loads = sample::loads();
         let points: Vec<&PointSummary> = loads.points.iter().collect();

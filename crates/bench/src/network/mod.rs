@@ -1,5 +1,6 @@
 //! Networks of nodes, as users describe them in a file (docs/networks.md): what stands in it, and its measurement.
 
+mod astray;
 mod config;
 mod figures;
 mod file;

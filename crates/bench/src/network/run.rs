@@ -17,6 +17,7 @@ use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, for_each, meanings, per};
 use crate::losses::of_window;
+use crate::network::astray::astray;
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::nodes::TestbedPlan;
@@ -86,6 +87,9 @@ pub(crate) fn run_network(
     let steady = run.approach()?;
     let (mut interval, switches) = run.measure((observe, trace.as_ref()))?;
     let settled = run.drain()?;
+    for line in astray(network.config(), &interval.sent) {
+        (control.say)(&line);
+    }
     network.check_conservation();
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(testbed, &mut network))?;

@@ -51,7 +51,7 @@ impl<P: IgbPorts> Windows<P> for Igb {
         let masked = value & info.mask;
         match reg {
             Reg::Ctrl | Reg::CtrlDup => self.write_ctrl(now, value, ports),
-            Reg::CtrlExt => self.write_ctrl_ext(masked, value),
+            Reg::CtrlExt => self.write_ctrl_ext(now, masked, value),
             Reg::Eec => self.nvm.write_eec(value),
             Reg::Eerd => self.write_eerd(now, value),
             Reg::Mdic => self.write_mdic(now, value, ports),
@@ -155,8 +155,9 @@ impl Igb {
         self.advance(now, of, ports);
     }
 
-    fn write_ctrl_ext(&mut self, masked: u32, value: u32) {
+    fn write_ctrl_ext(&mut self, now: Ps, masked: u32, value: u32) {
         self.regs.set(Reg::CtrlExt, masked & !ctrl_ext::EE_RST);
+        self.tell_missing(now, Reg::CtrlExt, 0);
         if value & ctrl_ext::EE_RST != 0 {
             let (low, high) = crate::parts::filter::station_entry(self.nvm.mac());
             self.regs.set_at(Reg::Ral, 0, low);

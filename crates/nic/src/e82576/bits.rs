@@ -15,6 +15,7 @@ pub mod status {
 /// CTRL_EXT, §8.2.
 pub mod ctrl_ext {
     pub const EE_RST: u32 = 1 << 13;
+    pub const EXTENDED_VLAN: u32 = 1 << 26;
 }
 
 /// EEC, §8.4.
@@ -147,6 +148,8 @@ pub mod srrctl {
 pub mod rxcsum {
     pub const IPOFL: u32 = 1 << 8;
     pub const TUOFL: u32 = 1 << 9;
+    /// SCTP's.
+    pub const CRCOFL: u32 = 1 << 11;
     pub const PCSD: u32 = 1 << 13;
 }
 
@@ -186,6 +189,8 @@ pub mod filter {
     pub const FTQF_ANY_SOURCE: u32 = 1 << 29;
     pub const FTQF_ANY_DESTINATION: u32 = 1 << 30;
     pub const FTQF_ANY_SOURCE_PORT: u32 = 1 << 31;
+    /// In IMIR: of several filters that fit the one with the highest counts.
+    pub const IMIR_PRIORITY_SHIFT: u32 = 29;
     /// In IMIR: the destination port is not compared.
     pub const IMIR_ANY_PORT: u32 = 1 << 17;
 }
@@ -242,6 +247,7 @@ pub mod txd {
     pub const TUCMD_IPV4: u64 = 1 << 10;
     pub const TUCMD_L4T_SHIFT: u32 = 11;
     pub const L4T_TCP: u64 = 1;
+    pub const L4T_SCTP: u64 = 2;
     /// Descriptor done, in the second half as written back.
     pub const STATUS_DD: u64 = 1 << 32;
 }

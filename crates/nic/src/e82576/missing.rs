@@ -5,7 +5,7 @@
 use doorbell_sim::{Ps, log};
 
 use super::Igb;
-use super::bits::ivar;
+use super::bits::{ctrl_ext, ivar};
 use super::identity::VECTORS;
 use super::regs::Reg;
 
@@ -14,16 +14,24 @@ const MRQC_MODE: u32 = 7;
 const MRQC_MODES: [u32; 2] = [0, 2];
 /// IMIR: a frame for the filter interrupts at once (§8.11).
 const IMMEDIATE: u32 = 1 << 16;
+/// IMIREXT: flags of TCP are compared, which of them, and that they are not (§8.11).
+const TCP_FLAGS: u32 = 0x3f << 13;
+const ANY_TCP_FLAGS: u32 = 1 << 19;
+/// VLAPQF: a priority has a queue, a bit each (§8.11).
+const PRIORITY_HAS_QUEUE: u32 = 0x8888_8888;
 /// TSYNCTXCTL and TSYNCRXCTL: time stamps are taken (§8.16).
 const TIME_STAMPS: u32 = 1 << 4;
 /// Registers of which [`asked`] knows something.
-const LOOKED_AT: [Reg; 10] = [
+const LOOKED_AT: [Reg; 13] = [
+    Reg::CtrlExt,
     Reg::Fcrtv,
     Reg::Ivar,
     Reg::IvarMisc,
     Reg::Mrqc,
     Reg::VtCtl,
     Reg::Imir,
+    Reg::Imirext,
+    Reg::Vlapqf,
     Reg::Tcptimer,
     Reg::Wufc,
     Reg::Tsynctxctl,
@@ -33,11 +41,16 @@ const LOOKED_AT: [Reg; 10] = [
 /// What a register's value asks for in vain.
 fn asked(reg: Reg, value: u32) -> Option<&'static str> {
     match reg {
+        Reg::CtrlExt if value & ctrl_ext::EXTENDED_VLAN != 0 => Some("an outer VLAN tag in each frame"),
         Reg::Fcrtv if value != 0 => Some("XOFF frames that are repeated"),
         Reg::Ivar | Reg::IvarMisc if names_no_vector(value) => Some("an interrupt by a vector beyond 24"),
         Reg::Mrqc if !MRQC_MODES.contains(&(value & MRQC_MODE)) => Some("pools of queues (VMDq)"),
         Reg::VtCtl if value != 0 => Some("pools of queues (VMDq)"),
         Reg::Imir if value & IMMEDIATE != 0 => Some("low latency interrupts"),
+        Reg::Imirext if value & TCP_FLAGS != 0 && value & ANY_TCP_FLAGS == 0 => {
+            Some("filters by TCP's flags")
+        }
+        Reg::Vlapqf if value & PRIORITY_HAS_QUEUE != 0 => Some("queues by VLAN priority"),
         Reg::Tcptimer if value != 0 => Some("the TCP timer"),
         Reg::Wufc if value != 0 => Some("wake-up by frames"),
         Reg::Tsynctxctl | Reg::Tsyncrxctl if value & TIME_STAMPS != 0 => Some("time stamps of frames"),
@@ -94,6 +107,9 @@ mod tests {
             (Reg::Mrqc, 3, "VMDq"),
             (Reg::VtCtl, 1 << 30, "VMDq"),
             (Reg::Imir, 0x1_0000, "latency"),
+            (Reg::CtrlExt, 1 << 26, "outer VLAN tag"),
+            (Reg::Imirext, 1 << 17 | 1 << 12, "TCP's flags"),
+            (Reg::Vlapqf, 0xb000, "VLAN priority"),
             (Reg::Tcptimer, 1 << 24, "TCP timer"),
             (Reg::Wufc, 2, "wake-up"),
             (Reg::Tsyncrxctl, 0x10, "time stamps"),
@@ -104,6 +120,8 @@ mod tests {
         }
         assert_eq!(asked(Reg::Mrqc, 0x33_0002), None, "RSS");
         assert_eq!(asked(Reg::Imir, 0x2_0000 | 11_212), None, "a filter by a port");
+        assert_eq!(asked(Reg::Imirext, 1 << 19 | 1 << 17 | 1 << 12), None, "a filter by no flags");
+        assert_eq!(asked(Reg::Vlapqf, 0x3000), None, "a queue that is not on");
         assert_eq!(asked(Reg::Ivar, 0x9898_1f98), None, "vector 24, and one that is not valid");
     }
 }

@@ -10,7 +10,7 @@
 //! Modelled: all registers of the table in [`regs`]; NVM and PHY; legacy and advanced descriptors, context descriptors with checksum offload and
 //! TCP and UDP segmentation; header split and replication; RSS; EtherType, SYN and 5-tuple filters; head write-back; MSI-X with a
 //! vector a cause, moderation and automatic clearing and masking; MSI and the interrupt line; PAUSE; loopback; statistics. Not
-//! modelled: virtual functions and pools, time stamps, SCTP's checksum on transmission, IPsec, MACsec, wake-up, management.
+//! modelled: virtual functions and pools, time stamps, IPsec, MACsec, wake-up, management.
 //!
 //! The clock is the caller's: every entry takes `now`, and what the device wants to do later it asks for through
 //! [`IgbPorts::wake`].

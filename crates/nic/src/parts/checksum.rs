@@ -1,4 +1,4 @@
-//! The Internet checksum (RFC 1071) and the Ethernet FCS (IEEE 802.3 §3.2.9).
+//! The Internet checksum (RFC 1071), the Ethernet FCS (IEEE 802.3 §3.2.9), and SCTP's checksum (RFC 9260, appendix A).
 
 /// The ones' complement sum of `bytes` as big-endian words, an odd last byte padded with zero.
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
@@ -59,6 +59,19 @@ pub(crate) fn fcs(bytes: &[u8]) -> u32 {
     !crc
 }
 
+/// SCTP's checksum of a packet (CRC-32C), to be sent least significant byte first. The packet's own field counts as zero.
+pub(crate) fn sctp(packet: &[u8]) -> u32 {
+    /// The polynomial of CRC-32C, its bits reversed.
+    const CASTAGNOLI: u32 = 0x82f6_3b78;
+    let bytes = packet.iter().enumerate().map(|(at, byte)| if SCTP_FIELD.contains(&at) { 0 } else { *byte });
+    !bytes.fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ (CASTAGNOLI & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// Where the checksum stands in SCTP's header.
+pub(crate) const SCTP_FIELD: std::ops::Range<usize> = 8..12;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +81,17 @@ mod tests {
     fn the_fcs_of_the_check_string_is_the_published_one() {
         assert_eq!(fcs(b"123456789"), 0xcbf4_3926);
         assert_eq!(fcs(b""), 0);
+    }
+
+    #[test]
+    fn the_checksum_of_sctp_is_the_published_one_and_leaves_its_own_field_out() {
+        // RFC 3720, B.4: 32 zeros.
+        assert_eq!(sctp(&[0; 32]), 0x8a91_36aa);
+        let mut packet = [0; 32];
+        packet[SCTP_FIELD].fill(0xff);
+        assert_eq!(sctp(&packet), 0x8a91_36aa);
+        packet[12] = 1;
+        assert_ne!(sctp(&packet), 0x8a91_36aa);
     }
 
     #[test]

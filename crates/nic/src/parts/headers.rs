@@ -1,7 +1,7 @@
 //! Where the headers of a frame are, as chips that look into frames find them: Ethernet (IEEE 802.3) with at most one tag
 //! (802.1Q), IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP, UDP and SCTP. A length that lies ends the search.
 
-use super::checksum::{fold, sum};
+use super::checksum::{SCTP_FIELD, fold, sctp, sum};
 
 const TYPE_IPV4: u16 = 0x0800;
 const TYPE_IPV6: u16 = 0x86dd;
@@ -169,6 +169,13 @@ impl Headers {
         own.then(|| sum(&bytes[self.ip..self.payload]) == 0xffff)
     }
 
+    /// Whether SCTP's checksum is good; none of other transports.
+    pub fn sctp_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
+        let own = self.transport == Some(Transport::Sctp);
+        let packet = &bytes[self.payload..self.end];
+        own.then(|| packet[SCTP_FIELD] == sctp(packet).to_le_bytes())
+    }
+
     /// Whether TCP's or UDP's checksum is good; none if there is none to check.
     pub fn transport_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
         let datagram = &bytes[self.payload..self.end];
@@ -273,6 +280,7 @@ mod tests {
             found.is_syn(&bytes);
             found.ip_sum_is_good(&bytes);
             found.transport_sum_is_good(&bytes);
+            found.sctp_sum_is_good(&bytes);
             prop_assert!(found.headers_end <= bytes.len().max(14));
         }
     }

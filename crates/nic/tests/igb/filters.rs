@@ -82,3 +82,21 @@ fn filters_come_before_the_hash() {
     assert_eq!((bench.poll(9).len(), bench.poll(2).len()), (1, 1));
     bench.check();
 }
+
+#[test]
+fn of_several_filters_the_one_with_the_highest_priority_counts() {
+    let mut bench = with_rss();
+    let bytes = tcp([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 100);
+    // All TCP to queue 3, destination port 1766 to queue 9; priorities in IMIR's upper bits.
+    let any_port = 1 << 17;
+    bench.write(0x59e0, 0xe000_0000 | 3 << 16 | 1 << 8 | 6);
+    bench.write(0x59e4, 0xe000_0000 | 9 << 16 | 1 << 8 | 6);
+    for (all, of_port, queue) in [(1, 7, 9), (2, 1, 3), (5, 5, 3)] {
+        bench.write(0x5a80, all << 29 | any_port);
+        bench.write(0x5a84, of_port << 29 | u32::from(1766u16.to_be()));
+        bench.arrive(&bytes);
+        bench.run_for(Ps::from_us(10));
+        assert_eq!(bench.poll(queue).len(), 1, "priorities {all} and {of_port}");
+    }
+    bench.check();
+}

@@ -110,6 +110,45 @@ fn a_large_packet_is_cut_into_segments_with_right_checksums() {
     bench.check();
 }
 
+/// CRC-32C bit by bit, as RFC 9260's appendix A defines it.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| crc >> 1 ^ if crc & 1 != 0 { 0x82f6_3b78 } else { 0 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
+}
+
+#[test]
+fn the_checksum_of_sctp_is_put_where_it_belongs_and_checked() {
+    let mut bench = IgbBench::running(1);
+    // Linux turns on all of RXCSUM's offloads.
+    bench.write(RXCSUM, 0x2b00);
+    let mut bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
+    bytes[23] = 132;
+    bytes[24..26].fill(0);
+    bytes[38..46].copy_from_slice(&[0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 0]);
+    let mut wanted = bytes.clone();
+    let ip = !(fold(sum(&bytes[14..34])) as u16);
+    wanted[24..26].copy_from_slice(&ip.to_be_bytes());
+    let checksum = crc32c(&bytes[34..]);
+    wanted[42..46].copy_from_slice(&checksum.to_le_bytes());
+    // A context of SCTP over IPv4, and both checksums.
+    bench.put_tx(0, 20 | 14 << 9, 1 << 10 | 2 << 11 | 2 << 20 | 0x20 << 24);
+    bench.send(0, &bytes, 3);
+    bench.run_for(Ps::from_us(10));
+    assert_eq!(bench.world.sent[0].1.bytes, wanted);
+    bench.arrive(&wanted);
+    wanted[60] ^= 1;
+    bench.arrive(&wanted);
+    bench.run_for(Ps::from_us(10));
+    let verdicts: Vec<_> = bench.poll(0).iter().map(|frame| (frame.2 >> 5 & 1, frame.2 >> 29 & 1)).collect();
+    assert_eq!(verdicts, [(1, 0), (1, 1)], "checked, and whether wrong");
+    // A packet without room for the field is malformed, and sent as it is.
+    bench.put_tx(0, 20 | 90 << 9, 1 << 10 | 2 << 11 | 2 << 20 | 0x20 << 24);
+    bench.send(0, &bytes, 2);
+    bench.run_for(Ps::from_us(10));
+    assert_eq!((&bench.world.sent[1].1.bytes, bench.nic.stats().tx_malformed), (&bytes, 1));
+    bench.check();
+}
+
 #[test]
 fn a_tag_is_taken_off_and_put_on() {
     let mut bench = IgbBench::running(1);

@@ -111,10 +111,13 @@ impl Side {
         let mut side = Side::default();
         // An experiment that was edited has left points that are none of it any more. A sweep that was killed has no table yet.
         let table = read(&path.join(TABLE)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let (names, left): (Vec<_>, Vec<_>) =
-            names.iter().filter(|name| !name.to_string_lossy().starts_with('.')).partition(|name| {
-                table.as_ref().is_none_or(|table| table.contains(&format!(",{}\r\n", name.display())))
-            });
+        let row = |name: &Path| table.as_ref()?.find(&format!(",{}\r\n", name.display()));
+        let (mut names, left): (Vec<_>, Vec<_>) = names
+            .iter()
+            .filter(|name| !name.to_string_lossy().starts_with('.'))
+            .partition(|name| table.is_none() || row(name).is_some());
+        // In the order of the experiment, which folders' names have not.
+        names.sort_by_key(|name| row(name));
         if !left.is_empty() {
             side.notes.push(format!(
                 "left out: {} of the points in {} that its {TABLE} does not list; `doorbell sweep table FILE` lists those that its \

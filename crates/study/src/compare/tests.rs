@@ -331,6 +331,20 @@ fn points_of_a_sweep_that_differ_in_their_seed_are_one_with_an_interval() {
 }
 
 #[test]
+fn points_of_a_sweep_are_told_in_the_order_of_its_table() {
+    let results = Results::new();
+    for (folder, rate) in [(0, "2Mpps"), (1, "1Mpps")] {
+        results.run(&format!("s/points/{folder:032x}"), &[(at(rate, 1.0), PLAIN)]);
+    }
+    let path = results.path("s");
+    let table = format!("rate,point\r\n1Mpps,{:032x}\r\n2Mpps,{:032x}\r\n", 1, 0);
+    std::fs::write(path.join("table.csv"), table).unwrap();
+    let told: Vec<String> =
+        compared(&[path.clone(), path]).points.into_iter().map(|point| point.at).collect();
+    assert_eq!(told, ["rate 1Mpps", "rate 2Mpps"]);
+}
+
+#[test]
 fn what_is_no_whole_result_is_refused() {
     let results = Results::new();
     let good = results.run("good", &[(at("1Mpps", 1.0), PLAIN)]);

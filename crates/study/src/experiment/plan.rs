@@ -165,44 +165,48 @@ impl Plan {
 
     /// A plot over a parameter that nobody varies, or over a figure that no point can have, is a slip of the pen.
     fn check_plots(&self) -> Result<(), ExperimentError> {
-        let configuration = toml::Table::try_from(RunConfig::default()).expect("a configuration is TOML");
-        let is_parameter =
-            |column: &str| column.split_once('.').is_some_and(|(room, _)| configuration.contains_key(room));
-        // A table's column may have a unit behind the parameter's name.
-        let holds = |path: &str, column: &str| {
-            column.strip_prefix(path).is_some_and(|unit| unit.is_empty() || unit.starts_with('_'))
-        };
-        let varies = |column: &str| {
-            self.points.iter().any(|p| p.parameters.iter().any(|(path, _)| holds(path, column)))
-        };
-        let mut figures = names::of_points(self.points.iter().any(|p| matches!(p.work, Work::Search(_))));
-        if self.points.iter().all(|point| !matches!(point.work, Work::Measure(_))) {
-            figures.own.retain(|name| name != "rate");
-        }
         for plot in &self.file.plot {
             for (axis, column) in
                 [("x", Some(&plot.x)), ("y", Some(&plot.y)), ("series", plot.series.as_ref())]
             {
-                if let Some(column) = column.filter(|column| is_parameter(column) && !varies(column)) {
+                if let Some((column, problem)) =
+                    column.and_then(|column| Some((column, self.column_problem(column)?)))
+                {
                     let name = self.file.name();
-                    let problem = format!(
-                        "{name}: plot.{axis} = \"{column}\" is no parameter that this experiment varies"
-                    );
-                    return Err(ExperimentError::File(problem));
-                }
-                if let Some(column) = column.filter(|column| !varies(column) && !figures.have(column)) {
-                    let name = self.file.name();
-                    let paths = self.points.iter().flat_map(|point| &point.parameters).map(|(path, _)| path);
-                    let near = nearest(column, figures.own.iter().chain(paths));
-                    let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-                    let problem = format!(
-                        "{name}: plot.{axis} = \"{column}\" is no figure of a point, and no parameter that varies{near}"
-                    );
+                    let problem = format!("{name}: plot.{axis} = \"{column}\" {problem}");
                     return Err(ExperimentError::File(problem));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Why no point's row can have this column, if none can.
+    pub(crate) fn column_problem(&self, column: &str) -> Option<String> {
+        let configuration = toml::Table::try_from(RunConfig::default()).expect("a configuration is TOML");
+        let is_parameter = column.split_once('.').is_some_and(|(room, _)| configuration.contains_key(room));
+        // A table's column may have a unit behind the parameter's name.
+        let holds = |path: &str| {
+            column.strip_prefix(path).is_some_and(|unit| unit.is_empty() || unit.starts_with('_'))
+        };
+        if self.points.iter().any(|point| point.parameters.iter().any(|(path, _)| holds(path))) {
+            return None;
+        }
+        let mut figures = names::of_points(self.points.iter().any(|p| matches!(p.work, Work::Search(_))));
+        if self.points.iter().all(|point| !matches!(point.work, Work::Measure(_))) {
+            figures.own.retain(|name| name != "rate");
+        }
+        // A section of the configuration and a group of figures may have the same name, as `transfer` has.
+        if figures.have(column) {
+            return None;
+        }
+        if is_parameter {
+            return Some("is no parameter that this experiment varies".into());
+        }
+        let paths = self.points.iter().flat_map(|point| &point.parameters).map(|(path, _)| path);
+        let near = nearest(column, figures.own.iter().chain(paths));
+        let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        Some(format!("is no figure of a point, and no parameter that varies{near}"))
     }
 }
 
@@ -265,7 +269,11 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
                 return Err(wrong("measure.rates has no rates".into()));
             }
             let rate = |text: &String| text.parse().map_err(|error| wrong(format!("measure.rates: {error}")));
-            measure.rates.iter().map(|text| rate(text).map(Work::Measure)).collect()
+            let rates: Vec<Rate> = measure.rates.iter().map(rate).collect::<Result<_, _>>()?;
+            if let Some(rate) = twice(&rates) {
+                return Err(wrong(format!("measure.rates has {rate} twice; give each rate once")));
+            }
+            Ok(rates.into_iter().map(Work::Measure).collect())
         }
         (None, Some(search)) => search
             .request()
@@ -298,18 +306,20 @@ impl SearchSpec {
     }
 }
 
+/// What stands in a list more than once.
+fn twice<T: PartialEq>(list: &[T]) -> Option<&T> {
+    list.iter().enumerate().find(|(place, one)| list[..*place].contains(one)).map(|(_, one)| one)
+}
+
 fn seeds(file: &ExperimentFile) -> Result<Vec<u64>, ExperimentError> {
     let wrong = |problem: &str| Err(ExperimentError::File(format!("{}: {problem}", file.name())));
     match (&file.seeds, file.repetitions, file.seed) {
-        (Some(seeds), None, None) if !seeds.is_empty() => {
-            let twice = seeds.iter().enumerate().find(|(place, seed)| seeds[..*place].contains(seed));
-            match twice {
-                Some((_, seed)) => wrong(&format!(
-                    "seeds has {seed} twice, which gives the same result twice; give each seed once"
-                )),
-                None => Ok(seeds.clone()),
-            }
-        }
+        (Some(seeds), None, None) if !seeds.is_empty() => match twice(seeds) {
+            Some(seed) => wrong(&format!(
+                "seeds has {seed} twice, which gives the same result twice; give each seed once"
+            )),
+            None => Ok(seeds.clone()),
+        },
         (Some(_), None, None) => wrong("seeds has no seeds"),
         (Some(_), ..) => wrong("seeds already says what repetitions and seed say; write either"),
         (None, Some(0), _) => wrong("repetitions = 0 measures nothing"),
@@ -343,6 +353,11 @@ fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentErr
                 }
                 let values: Vec<String> =
                     values.iter().map(|value| as_set(path, value)).collect::<Result<_, _>>()?;
+                if let Some(value) = twice(&values) {
+                    return Err(wrong(format!(
+                        "grid.\"{path}\" has {value} twice, which gives the same points twice; give each value once"
+                    )));
+                }
                 let longer = |point: &Combination| -> Vec<Combination> {
                     let with = |value: &String| [point.clone(), vec![(path.clone(), value.clone())]].concat();
                     values.iter().map(with).collect()
@@ -396,7 +411,9 @@ fn config(
         };
     }
     if let Work::Measure(rate) = work {
-        overrides.push(format!("loadgen.traffic.rate={rate}"));
+        // So many times the streams' own rates is a total, and no rate that traffic could have by itself.
+        let key = if matches!(rate, Rate::Times(_)) { "total" } else { "rate" };
+        overrides.push(format!("loadgen.traffic.{key}={rate}"));
     }
     let config = Layers { defaults: known.defaults, ..Layers::of(base, &overrides) }.resolve()?;
     if config.options::<DriveConfig>().kind == DriveKind::Node {

@@ -29,6 +29,22 @@ fn a_grid_is_every_combination_and_the_last_parameter_varies_fastest() {
 }
 
 #[test]
+fn the_rates_of_streams_may_be_times_their_own() {
+    let stream = "set = ['loadgen.traffic.streams=[{ name = \"a\", rate = \"1Mpps\" }]']";
+    let plan = plan(&format!("{stream}\n[measure]\nrates = [\"1x\", \"2x\", \"2Mpps\"]\n")).unwrap();
+    let rates = |of: &PlannedPoint| of.config.loadgen.traffic.rate_asked().to_string();
+    assert_eq!(plan.points[..2].iter().map(rates).collect::<Vec<_>>(), ["1x", "2x"]);
+    assert_eq!(
+        plan.points
+            .iter()
+            .map(|point| point.identity("testpmd", "guest"))
+            .collect::<std::collections::BTreeSet<_>>()
+            .len(),
+        3
+    );
+}
+
+#[test]
 fn a_profile_makes_other_points_and_needs_times() {
     let of = |preset: &str, profile: &str| {
         let text = format!(
@@ -87,6 +103,24 @@ fn a_name_that_leads_elsewhere_is_refused() {
 }
 
 #[test]
+fn a_figure_may_be_plotted_whose_group_is_called_as_a_section_of_the_configuration_is() {
+    let text = |column: &str| {
+        format!(
+            "name = \"x\"\nbenchmark = \"netperf\"\npreset = \"fast\"\n[measure]\nrates = [\"1Mpps\"]\n[grid]\n\"core.ipc\" = [1, 2]\n\
+             [[plot]]\nx = \"core.ipc\"\ny = \"{column}\"\n"
+        )
+    };
+    let plan =
+        |column| Plan::new(ExperimentFile::from_toml(&text(column))?).map_err(|error| error.to_string());
+    assert_eq!(plan("transfer.goodput_gbps").map(|plan| plan.points.len()), Ok(2));
+    let error = plan("core.quantum").map(|plan| plan.points.len()).unwrap_err();
+    assert!(
+        error.contains("plot.y = \"core.quantum\" is no parameter that this experiment varies"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_plot_may_name_figures_as_summaries_do_and_parameters_with_their_units() {
     let plots = [
         "drops.dma",
@@ -129,6 +163,9 @@ fn every_wrong_file_is_answered_with_what_to_write() {
         (&format!("{measure}[[plot]]\nx = \"speed\"\ny = \"ipc\"\n"), "plot.x = \"speed\" is no figure"),
         (&format!("{measure}[[plot]]\nx = \"rate\"\ny = \"low_mpps\"\n"), "plot.y = \"low_mpps\" is no"),
         (&format!("seeds = [1, 2, 1]\n{measure}"), "seeds has 1 twice"),
+        (&format!("{measure}[grid]\n\"core.ipc\" = [1, 2, 1]\n"), "grid.\"core.ipc\" has 1 twice"),
+        ("[measure]\nrates = [\"1Mpps\", \"1000kpps\"]\n", "measure.rates has 1Mpps twice"),
+        ("[measure]\nrates = [\"2x\"]\n", "total = \"2x\" is for streams, and there are none; set rate"),
         (&format!("set = [\"run.seed=9\"]\n{measure}"), "run.seed is what seeds = [1, 2]"),
         (&format!("set = [\"run={{seed=9}}\"]\n{measure}"), "run.seed is what seeds = [1, 2]"),
         (

@@ -121,11 +121,27 @@ impl Claim {
         if self.first.is_some() && (self.over.is_some() || self.over_part.is_some()) {
             return Err("where something begins (first) cannot be compared (over, over_part)".into());
         }
-        for (part, at) in [Some(self.numerator()?), self.denominator()?].into_iter().flatten() {
+        let columns =
+            [("figure", Some(&self.figure)), ("first.along", self.first.as_ref().map(|f| &f.along))];
+        let over = [("over_figure", self.over_figure.as_ref().or(Some(&self.figure)))];
+        let numerator = (self.numerator()?, &columns[..]);
+        let denominator = self.denominator()?.map(|points| (points, &over[..]));
+        for ((part, at), columns) in [Some(numerator), denominator].into_iter().flatten() {
             let plan = plans.iter().find(|plan| plan.file.name() == part);
             let plan = plan.ok_or_else(|| format!("there is no part \"{part}\""))?;
-            if !may_be_missing && !plan.points.iter().any(|point| is_at(point, &at)) {
-                return Err(format!("no point of \"{part}\" is at {at:?}"));
+            if may_be_missing {
+                continue;
+            }
+            if !plan.points.iter().any(|point| is_at(point, &at)) {
+                let at: Vec<String> = at.iter().map(|(path, value)| format!("{path}={value}")).collect();
+                return Err(format!("no point of \"{part}\" is at {}", at.join(" ")));
+            }
+            for (key, column) in columns {
+                if let Some((column, problem)) =
+                    column.and_then(|name| Some((name, plan.column_problem(name)?)))
+                {
+                    return Err(format!("{key} = \"{column}\" {problem}"));
+                }
             }
         }
         Ok(())
@@ -326,7 +342,7 @@ mod tests {
         let table = Table {
             columns: vec![
                 column("index", [0, 1, 2].map(Cell::Int).to_vec()),
-                column("gbps", [30.0, 20.0, 50.0].map(Cell::Float).to_vec()),
+                column("delivered_gbps", [30.0, 20.0, 50.0].map(Cell::Float).to_vec()),
             ],
         };
         Measured { plan, table }
@@ -334,12 +350,12 @@ mod tests {
 
     fn measured_without() -> Measured {
         let Measured { plan, mut table } = measured();
-        table.columns.retain(|column| column.name != "gbps");
+        table.columns.retain(|column| column.name != "delivered_gbps");
         Measured { plan, table }
     }
 
     fn claim(text: &str) -> Claim {
-        let head = "says = \"x\"\npart = \"p\"\nfigure = \"gbps\"\n";
+        let head = "says = \"x\"\npart = \"p\"\nfigure = \"delivered_gbps\"\n";
         toml::from_str(&format!("{head}{text}")).unwrap()
     }
 
@@ -382,7 +398,7 @@ mod tests {
             columns: vec![
                 column("index", [2, 0, 1].map(Cell::Int).to_vec()),
                 column("offered_mpps", [4.0, 1.0, 2.0].map(Cell::Float).to_vec()),
-                column("gbps", loss.map(Cell::Float).to_vec()),
+                column("delivered_gbps", loss.map(Cell::Float).to_vec()),
             ],
         };
         let claim = claim("first = { along = \"offered_mpps\", above = 0.01 }\npaper = 2.5");
@@ -454,6 +470,11 @@ mod tests {
         for (text, word) in [
             ("confirmed = [2, 1]", "no interval"),
             ("at = { \"testpmd.mode\" = \"mac\" }\nconfirmed = [1, 2]", "no point"),
+            (
+                "over_figure = \"delivered_gbs\"\nconfirmed = [1, 2]",
+                "over_figure = \"delivered_gbs\" is no figure of a point",
+            ),
+            ("first = { along = \"ofered_mpps\", above = 1 }\npaper = 1", "did you mean \"offered_mpps\"?"),
             ("over_part = \"q\"\nconfirmed = [1, 2]", "\"q\""),
             ("", "confirmed"),
             ("paper = 10\nconfirmed = [7.9, 12]", "wider than a fifth"),

@@ -144,7 +144,7 @@ registers! {
     PcsAnadv "PCS_ANADV" 0x04218 [1 x 4] Rw 0 0xffff_ffff "8.17" "PCS advertisement: holds its value.";
     PcsLpab "PCS_LPAB" 0x0421c [1 x 4] Ro 0 0 "8.17" "PCS partner's ability: zero on copper.";
     Scvpc "SCVPC" 0x04228 [1 x 4] Rc 0 0 "8.18" "SerDes code violations: none on copper.";
-    Rxcsum "RXCSUM" 0x05000 [1 x 4] Rw 0x0000_0300 0x0000_3fff "8.10" "Receive checksums: start of the packet checksum, IP and TCP/UDP offload, PCSD.";
+    Rxcsum "RXCSUM" 0x05000 [1 x 4] Rw 0x0000_0300 0x0000_3fff "8.10" "Receive checksums: start of the packet checksum, IP, TCP/UDP and SCTP (CRCOFL) offload, PCSD.";
     Rlpml "RLPML" 0x05004 [1 x 4] Rw 0x0000_2600 0x0000_3fff "8.10" "Longest frame, with RCTL.LPE.";
     Rfctl "RFCTL" 0x05008 [1 x 4] Rw 0 0xffff_ffff "8.10" "Receive filter control: IPFRSP_DIS and SYNQFP act.";
     Mta "MTA" 0x05200 [128 x 4] Rw 0 0xffff_ffff "8.10" "Multicast hash table.";
@@ -171,7 +171,7 @@ registers! {
     Daqf "DAQF" 0x059a0 [8 x 4] Rw 0 0xffff_ffff "8.11" "Destination addresses of the 5-tuple filters.";
     Spqf "SPQF" 0x059c0 [8 x 4] Rw 0 0xffff_ffff "8.11" "Source ports of the 5-tuple filters.";
     Ftqf "FTQF" 0x059e0 [8 x 4] Rw 0 0xfbff_ffff "8.11" "The 5-tuple filters: protocol, what is not compared, queue.";
-    Imir "IMIR" 0x05a80 [8 x 4] Rw 0 0xe003_ffff "8.11" "Destination ports of the 5-tuple filters; immediate interrupts are not modelled.";
+    Imir "IMIR" 0x05a80 [8 x 4] Rw 0 0xe003_ffff "8.11" "Destination ports and priorities of the 5-tuple filters; immediate interrupts are not modelled.";
     Imirext "IMIREXT" 0x05aa0 [8 x 4] Rw 0 0x000f_ffff "8.11" "Sizes and flags for immediate interrupts: hold their values.";
     Imirvp "IMIRVP" 0x05ac0 [1 x 4] Rw 0 0x0000_000f "8.11" "VLAN priority for immediate interrupts: holds its value.";
     Txswc "TXSWC" 0x05acc [1 x 4] Rw 0 0x80ff_ffff "8.14" "Switch loopback: holds its value.";

@@ -1,5 +1,5 @@
 //! What the chip finds out about a received frame: checksums (§7.1, RXCSUM), the packet checksum or the hash, headers to split off
-//! (PSRTYPE). Not checked: fragments, SCTP, what hides behind more than one VLAN tag.
+//! (PSRTYPE). Not checked: fragments, what hides behind more than one VLAN tag.
 
 use super::super::bits::{rfctl, rxcsum, rxd};
 use super::super::regs::{Reg, Regs};
@@ -16,13 +16,18 @@ mod psrtype {
     pub const L2: u32 = 1 << 12;
 }
 
-/// Checks IPv4's checksum, and TCP's or UDP's, as RXCSUM asks.
+/// Checks IPv4's checksum, and TCP's, UDP's or SCTP's, as RXCSUM asks.
 pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs, notes: &mut FrameNotes) {
     let rxcsum = regs.get(Reg::Rxcsum);
     if rxcsum & rxcsum::IPOFL != 0
         && let Some(good) = headers.ip_sum_is_good(bytes)
     {
         notes.status |= rxd::IPCS | if good { 0 } else { rxd::IPE };
+    }
+    if rxcsum & rxcsum::CRCOFL != 0
+        && let Some(good) = headers.sctp_sum_is_good(bytes)
+    {
+        notes.status |= rxd::L4CS | if good { 0 } else { rxd::L4E };
     }
     if rxcsum & rxcsum::TUOFL != 0
         && let Some(good) = headers.transport_sum_is_good(bytes)

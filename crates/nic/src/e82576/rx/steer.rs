@@ -144,7 +144,7 @@ fn syn_filter(bytes: &[u8], headers: &Headers, regs: &Regs) -> Option<usize> {
     on.then_some((entry >> filter::SYNQF_QUEUE_SHIFT & 0b111) as usize)
 }
 
-/// The queue of the first 5-tuple filter that fits. They look at IPv4 alone.
+/// The queue of the 5-tuple filter that fits: of several the one with the highest priority (IMIR), of equals the first. They look at IPv4 alone.
 fn tuple_filter(bytes: &[u8], headers: &Headers, regs: &Regs) -> Option<usize> {
     let any = regs.array(Reg::Ftqf).iter().any(|entry| entry & filter::FTQF_QUEUE_ENABLE != 0);
     if !any || headers.network != Some(Network::Ipv4) {
@@ -169,6 +169,8 @@ fn tuple_filter(bytes: &[u8], headers: &Headers, regs: &Regs) -> Option<usize> {
             && (off(filter::FTQF_ANY_SOURCE_PORT) || port(0) == Some(regs.at(Reg::Spqf, index) & 0xffff))
             && (imir & filter::IMIR_ANY_PORT != 0 || port(2) == Some(imir & 0xffff))
     };
-    let index = (0..regs.array(Reg::Ftqf).len()).find(|index| fits(*index))?;
+    let priority = |index: &usize| regs.at(Reg::Imir, *index) >> filter::IMIR_PRIORITY_SHIFT;
+    // Of equals the last one that is looked at.
+    let index = (0..regs.array(Reg::Ftqf).len()).rev().filter(|index| fits(*index)).max_by_key(priority)?;
     Some((regs.at(Reg::Ftqf, index) >> filter::FTQF_QUEUE_SHIFT & 0xf) as usize)
 }

@@ -30,6 +30,11 @@ impl Context {
         u64::from(self.transport) == txd::L4T_TCP
     }
 
+    /// Its checksum is another one, at another place.
+    pub fn is_sctp(&self) -> bool {
+        u64::from(self.transport) == txd::L4T_SCTP
+    }
+
     /// Bytes of all headers.
     pub fn header_len(&self) -> usize {
         usize::from(self.mac_len) + usize::from(self.ip_len) + usize::from(self.transport_len)

@@ -51,6 +51,22 @@ struct Ending {
     vlan: u16,
 }
 
+/// Inserts the checksums that POPTS asks for. False if the context's lengths make no sense.
+fn insert_sums(bytes: &mut [u8], context: &Context, options: u8) -> bool {
+    let mut wanted = sums(options);
+    let mut good = true;
+    if wanted.transport && context.is_sctp() {
+        wanted.transport = false;
+        let packet = bytes.get_mut(context.offsets().transport_start..).unwrap_or_default();
+        let sum = checksum::sctp(packet);
+        match packet.get_mut(checksum::SCTP_FIELD) {
+            Some(field) => field.copy_from_slice(&sum.to_le_bytes()),
+            None => good = false,
+        }
+    }
+    good & offload::checksums(bytes, &context.offsets(), wanted)
+}
+
 impl Igb {
     /// A piece of a buffer is here; it belongs to the oldest job of its queue that waits for bytes.
     pub(in crate::e82576) fn tx_data_arrived(
@@ -153,7 +169,7 @@ impl Igb {
                 Descriptor::Legacy { command, checksum_offset, .. } if command & txd::IC != 0 => {
                     offload::insert(&mut bytes, checksum_start.into(), 0, checksum_offset.into(), false)
                 }
-                Descriptor::Data { .. } => offload::checksums(&mut bytes, &context.offsets(), sums(options)),
+                Descriptor::Data { .. } => insert_sums(&mut bytes, &context, options),
                 _ => true,
             };
             if !good {
@@ -198,9 +214,9 @@ impl Igb {
         let part = offload::Part { number: packet.cut, offset: packet.cut_bytes, last };
         packet.cut = packet.cut.wrapping_add(1);
         packet.cut_bytes = packet.cut_bytes.wrapping_add(len as u32);
-        let (headers, options) = (packet.context.offsets(), packet.options);
-        let good = offload::segment(&mut bytes, &headers, part)
-            & offload::checksums(&mut bytes, &headers, sums(options));
+        let options = packet.options;
+        let good = offload::segment(&mut bytes, &packet.context.offsets(), part)
+            & insert_sums(&mut bytes, &packet.context, options);
         if !good {
             self.tx_count_malformed(queue);
         }
