@@ -6,7 +6,8 @@
 //! interrupt: the line is high while ICR & IMS is not zero, and where software has enabled MSI or MSI-X each rise is a message of
 //! vector 0; EITR[0] holds the rise back. `nic.interrupt_delay`, which no register knows, holds back both.
 //!
-//! Not modelled: low latency interrupts, the TCP timer.
+//! Not modelled: low latency interrupts, the TCP timer, EITR's counter, which software may write: an interval that is written counts from the
+//! vector's last interrupt on.
 
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,8 @@ use super::regs::Reg;
 use super::{Event, Igb, IgbPorts, QUEUES};
 use crate::parts::timer::{Timer, Wake};
 
-/// EITR counts microseconds from this bit on.
+/// EITR's interval, in microseconds from this bit on. The bits above are of low latency interrupts.
+const EITR_INTERVAL: u32 = 0x7ffc;
 const EITR_SHIFT: u32 = 2;
 /// The vector number of the line's own wake-ups.
 const LINE: u8 = VECTORS as u8;
@@ -286,7 +288,8 @@ impl Igb {
     }
 
     fn interval(&self, vector: usize) -> Ps {
-        Ps::from_us(u64::from(self.regs.at(Reg::Eitr, vector) >> EITR_SHIFT))
+        let interval = self.regs.at(Reg::Eitr, vector) & EITR_INTERVAL;
+        Ps::from_us(u64::from(interval >> EITR_SHIFT))
     }
 
     fn drive_line(&mut self, now: Ps, ports: &mut impl IgbPorts) {

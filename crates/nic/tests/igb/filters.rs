@@ -51,6 +51,22 @@ fn rss_spreads_flows_by_the_published_hash_over_sixteen_queues() {
 }
 
 #[test]
+fn behind_two_tags_nothing_is_found_whether_the_outer_one_is_taken_off_or_not() {
+    let mut bench = with_rss();
+    let plain = tcp([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 100);
+    let tagged = |tags: usize| [&plain[..12], &[0x81, 0, 0, 5].repeat(tags), &plain[12..]].concat();
+    for taken_off in [false, true] {
+        bench.write(CTRL, 0x41 | u32::from(taken_off) << 30);
+        bench.arrive(&tagged(1));
+        bench.arrive(&tagged(2));
+        bench.run_for(Ps::from_us(10));
+        assert_eq!(bench.poll(0x51cc_c178 & 0xf).len(), 1, "{taken_off}");
+        let unknown = bench.poll(0);
+        assert_eq!((unknown.len(), unknown[0].1 >> 32, unknown[0].1 & 0xf), (1, 0, 0), "{taken_off}");
+    }
+}
+
+#[test]
 fn what_is_not_hashed_goes_to_the_first_queue() {
     let mut bench = with_rss();
     let mut udp = tcp([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 100);

@@ -11,7 +11,7 @@ pub(super) fn receive(bytes: &[u8], rxcsum: u32, vet: u32) -> FrameNotes {
     let mut notes = FrameNotes::default();
     let (check_ip, check_l4) = (rxcsum & rxcsum::IPOFL != 0, rxcsum & rxcsum::TUOFL != 0);
     if check_ip || check_l4 {
-        let headers = Headers::of(bytes, vet as u16);
+        let headers = Headers::of(bytes, Some(vet as u16));
         let ipv4 = |asked: bool| asked && headers.network == Some(Network::Ipv4);
         if let Some(good) = headers.ip_sum_is_good(bytes).filter(|_| ipv4(check_ip)) {
             notes.status |= rxd::IPCS;

@@ -379,15 +379,17 @@ impl Igb {
         let mut notes = FrameNotes { status, ..FrameNotes::default() };
         let keeps_fcs = !self.regs.has(Reg::Rctl, rctl::SECRC);
         let fcs = if keeps_fcs { checksum::fcs(&bytes) ^ if fcs_bad { !0 } else { 0 } } else { 0 };
+        let mut tags = Some(self.vlan_type() as u16);
         if self.regs.has(Reg::Ctrl, ctrl::VME)
             && let Some(tag) = vlan_tag(&bytes, self.vlan_type())
         {
+            tags = None;
             bytes.copy_within(16.., 12);
             bytes.truncate(bytes.len() - 4);
             notes.status |= rxd::VP;
             notes.vlan = tag;
         }
-        let headers = Headers::of(&bytes, self.vlan_type() as u16);
+        let headers = Headers::of(&bytes, tags);
         let steered = steer::steer(&bytes, &headers, &self.regs, &mut self.rx.hash);
         notes.packet_info = (steered.hash_type | steered.packet_type << rxd::PACKET_TYPE_SHIFT) as u16;
         if fcs_bad {
