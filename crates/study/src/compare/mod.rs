@@ -45,12 +45,14 @@ pub enum CompareError {
     },
     /// The folder is not a result.
     #[error(
-        "{} is no result of run, trace run, search or sweep: it has neither a summary.json nor points/",
-        path.display()
+        "{} is no result of run, trace run, search or sweep: it has neither a summary.json nor points/{}",
+        path.display(), told_of(inside)
     )]
     Foreign {
         /// Its name.
         path: PathBuf,
+        /// Results of sweeps within, as a reproduction has them.
+        inside: Vec<PathBuf>,
     },
     /// It is one, and cannot be read.
     #[error("{} is not a whole result: {problem}; make it again with the command that made it", path.display())]
@@ -77,6 +79,16 @@ pub enum CompareError {
     /// A figure that was asked for is not there, or what was asked for cannot be.
     #[error("{0}")]
     Asked(String),
+}
+
+/// That a folder's parts can be compared, if it has some.
+fn told_of(inside: &[PathBuf]) -> String {
+    let parts: Vec<String> = inside.iter().map(|part| part.display().to_string()).collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("; its parts can be compared: {}", parts.join(", "))
+    }
 }
 
 /// Compares results, the first of which is the base.

@@ -48,7 +48,7 @@ impl Side {
         let mut side = match (there(SUMMARY), there("points")) {
             (Some(Kind::File), _) => Side::of_result(path)?,
             (_, Some(Kind::Folder)) => Side::of_sweep(path)?,
-            _ => return Err(CompareError::Foreign { path: path.to_owned() }),
+            _ => return Err(CompareError::Foreign { path: path.to_owned(), inside: sweeps_in(path) }),
         };
         side.facts.path = path.display().to_string();
         side.facts.points = side.points.len();
@@ -149,6 +149,19 @@ impl Side {
         }
         self.points.extend(point.points);
     }
+}
+
+/// The sweeps of a reproduction: a folder a figure, and in it one an experiment.
+fn sweeps_in(path: &Path) -> Vec<PathBuf> {
+    let folders = |path: &Path| -> Vec<PathBuf> {
+        let names = list(path).unwrap_or_default();
+        let mut all: Vec<PathBuf> = names.into_iter().map(|name| path.join(name)).collect();
+        all.retain(|folder| folder.is_dir());
+        all.sort();
+        all
+    };
+    let parts = folders(path).into_iter().flat_map(|part| folders(&part));
+    parts.filter(|sweep| sweep.join("points").is_dir()).collect()
 }
 
 /// The folder that holds a run of several loads, if this is one of them: it has no list of its own.

@@ -354,6 +354,12 @@ fn what_is_no_whole_result_is_refused() {
     assert!(said(&good.join("summary.json")).contains("no such folder"));
     std::fs::create_dir_all(results.path("empty")).unwrap();
     assert!(said(&results.path("empty")).contains("no result of run"));
+    std::fs::create_dir_all(results.path("empty/fig1/rates/points")).unwrap();
+    let parts = said(&results.path("empty"));
+    assert!(
+        parts.ends_with(&format!("can be compared: {}", results.path("empty/fig1/rates").display())),
+        "{parts}"
+    );
     std::fs::create_dir_all(results.path("planned/points")).unwrap();
     assert!(said(&results.path("planned")).contains("no point of the sweep is done"));
     let broken = |name: &str, change: &dyn Fn(&ResultFolder)| {

@@ -33,7 +33,7 @@ pub struct Claim {
     first: Option<First>,
     /// It is confirmed if ours is in this interval: without one, within a fifth of the paper's number. Where the paper has a
     /// number, no interval is wider.
-    confirmed: Option<[f64; 2]>,
+    confirmed: Option<Vec<f64>>,
     /// Which value of ours was fitted to the paper's figures, where the claim follows from it: then it confirms nothing but that.
     circular: Option<String>,
     /// Why ours differs, where it does: a finding, not an excuse.
@@ -106,7 +106,7 @@ impl Claim {
             return Ok(());
         }
         let Some([from, to]) = self.interval() else {
-            return Err("confirmed = [from, to] is missing".into());
+            return Err("confirmed = [from, to] is missing, or is not two numbers".into());
         };
         if from > to {
             return Err(format!("confirmed = [{from}, {to}] is no interval"));
@@ -218,7 +218,11 @@ impl Claim {
 
     /// The interval in which our number confirms the claim.
     pub fn interval(&self) -> Option<[f64; 2]> {
-        self.confirmed.or_else(|| self.paper.and_then(around))
+        match self.confirmed.as_deref() {
+            Some([from, to]) => Some([*from, *to]),
+            Some(_) => None,
+            None => self.paper.and_then(around),
+        }
     }
 
     /// What stands in the file beside the verdict: which fitted value makes the claim circular, and the command that shows why
@@ -477,6 +481,7 @@ mod tests {
             ("first = { along = \"ofered_mpps\", above = 1 }\npaper = 1", "did you mean \"offered_mpps\"?"),
             ("over_part = \"q\"\nconfirmed = [1, 2]", "\"q\""),
             ("", "confirmed"),
+            ("confirmed = [0, 1e5, 3]", "not two numbers"),
             ("paper = 10\nconfirmed = [7.9, 12]", "wider than a fifth"),
             ("paper = 0", "confirmed"),
             ("first = { along = \"rate\", above = 1 }\nover_part = \"p\"\nconfirmed = [1, 2]", "begins"),
