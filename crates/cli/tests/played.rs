@@ -197,6 +197,8 @@ fn a_trace_of_an_overloaded_machine_tells_what_its_nic_dropped() {
     assert_eq!((number("frames_offered"), number("frames_in"), number("frames_delivered")), (800, 400, 399));
     assert_eq!((&point["drops"]["nic_other"], &point["drop_rate"]), (&Value::from(400), &Value::from(0.5)));
     assert_eq!(point["instructions_per_frame"], 100.0);
+    let page = fs::read_to_string(folder.join("r/report.html")).unwrap();
+    assert!(page.contains("400 frames in, 399 out; 400 more were lost when it was recorded"));
     let text = succeeds(folder, &["trace", "run", "over.dbt", "--out", "half", "-q"]);
     assert!(text.contains("frames dropped by the NIC"), "{text}");
     assert_eq!(summary(&folder.join("half"))["drop_rate"], 0.5);

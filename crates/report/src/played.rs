@@ -285,17 +285,16 @@ fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
         note: format!("{} instructions, {} cycles", grouped(point.instructions), grouped(played.cycles)),
     }];
     if played.frames_in + played.frames_out > 0 {
-        all.push(Card {
-            name: "Network",
-            value: rate(played.in_gbps),
-            unit: "Gbps in",
-            note: format!(
-                "{} Gbps out; {} frames in, {} out",
-                rate(played.out_gbps),
-                grouped(played.frames_in),
-                grouped(played.frames_out)
-            ),
-        });
+        let mut note = format!(
+            "{} Gbps out; {} frames in, {} out",
+            rate(played.out_gbps),
+            grouped(played.frames_in),
+            grouped(played.frames_out)
+        );
+        if point.drops.nic_other > 0 {
+            note += &format!("; {} more were lost when it was recorded", grouped(point.drops.nic_other));
+        }
+        all.push(Card { name: "Network", value: rate(played.in_gbps), unit: "Gbps in", note });
     }
     all.push(Card {
         name: "Misses of the LLC",
