@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use doorbell_files::{Held, create_folders, hold};
+use doorbell_files::{Held, create_folders, hold, remove_parts_in};
 use doorbell_image::Image;
 use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 
@@ -228,7 +228,11 @@ fn taken_cached<P: Plan>(
     say: &mut dyn FnMut(&str),
 ) -> Result<Option<Taken<P>>, RunError> {
     match taken(plan, path) {
-        Ok(taken) => Ok(Some(taken)),
+        Ok(taken) => {
+            // Nobody writes it again, who would take away what killed ones have left. Where that cannot be done, it does no harm.
+            let _ = path.parent().map(remove_parts_in);
+            Ok(Some(taken))
+        }
         Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
             if error.kind() == std::io::ErrorKind::NotFound =>
         {

@@ -175,3 +175,18 @@ fn whoever_holds_waits_for_the_moment_in_which_another_looks() {
     drop(looks);
     assert!(holds.join().unwrap());
 }
+
+#[test]
+fn what_killed_writers_have_left_goes_unless_somebody_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a.ckpt", ".a.ckpt.tmp-12-0", ".a.ckpt.tmp-13-7", ".b.tmp-14-0", ".hidden", "c.tmp-1-1"] {
+        fs::write(path(name), name).unwrap();
+    }
+    let writing = Lock::try_take(&Lock::beside(&path("b"))).unwrap().unwrap();
+    remove_parts_in(folder.path()).unwrap();
+    assert_eq!(names(folder.path()), [".b.lock", ".b.tmp-14-0", ".hidden", "a.ckpt", "c.tmp-1-1"]);
+    drop(writing);
+    remove_parts_in(folder.path()).unwrap();
+    assert_eq!(names(folder.path()), [".hidden", "a.ckpt", "c.tmp-1-1"]);
+}

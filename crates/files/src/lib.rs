@@ -22,7 +22,8 @@ pub use held::{Held, Removal, hold, is_held, remove_unheld};
 pub use lock::Lock;
 pub use operations::{
     Kind, copy_tree, create_folder, create_folders, kind, list, put_in_place, read, remove,
-    remove_left_behind, rename, replace, sync_folder, sync_tree, temporary_name, write, written_at,
+    remove_left_behind, remove_parts_in, rename, replace, sync_folder, sync_tree, temporary_name, write,
+    written_at,
 };
 
 pub use sha256::{hex, sha256, sha256_of};

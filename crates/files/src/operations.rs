@@ -233,6 +233,23 @@ pub fn remove_left_behind(path: &Path, word: &str) -> io::Result<usize> {
     Ok(removed)
 }
 
+/// Removes what killed calls of [`replace`] have left of any file in a folder, unless somebody is at work on it: for who finds a file there that
+/// nobody will write again. Looking whether there is something is no step of a process.
+pub fn remove_parts_in(folder: &Path) -> io::Result<()> {
+    let word = format!(".{PART}-");
+    let of = |name: OsString| -> Option<PathBuf> {
+        let (of, _) = name.to_str()?.strip_prefix('.')?.rsplit_once(&word)?;
+        Some(folder.join(of))
+    };
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    for path in names.into_iter().filter_map(of) {
+        if let Some(_lock) = Lock::try_take(&Lock::beside(&path))? {
+            remove_left_behind(&path, PART)?;
+        }
+    }
+    Ok(())
+}
+
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
