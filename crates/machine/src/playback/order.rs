@@ -59,16 +59,10 @@ impl Order {
 
     /// The harts of a trace's orders: those of each of the traces that it was merged of, or all.
     pub fn harts(file: Option<&TraceFile>, harts: usize) -> Vec<Range<usize>> {
-        let beside = file.map_or(&[][..], |file| &file.description().beside);
-        if beside.iter().map(|harts| usize::from(*harts)).sum::<usize>() != harts {
-            return std::iter::once(0..harts).collect();
-        }
-        let ends = beside.iter().scan(0, |end, harts| {
-            let first = *end;
-            *end += usize::from(*harts);
-            Some(first..*end)
-        });
-        ends.collect()
+        let whole = || std::iter::once(0..harts).collect();
+        let parts = file.map(|file| file.description().parts());
+        let parts = parts.map(|all| all.into_iter().map(|part| part.start.into()..part.end.into()).collect());
+        parts.unwrap_or_else(whole)
     }
 
     /// The next event of its own in the file; others are only looked at by `check`.
