@@ -17,7 +17,7 @@ use crate::exit::Asked;
 use crate::inputs::leave_nothing_of;
 use crate::out::{outln, tell};
 use crate::run_cmd;
-use crate::trace_edit::{self, CutArgs, MergeArgs};
+use crate::trace_edit::{self, CutArgs, MergeArgs, forget_names, is_same};
 use crate::trace_info;
 use crate::trace_record_qemu::{self, RecordArgs};
 use crate::trace_run::{self, PlayArgs};
@@ -204,6 +204,10 @@ fn event_line(event: &DeviceEvent) -> String {
 }
 
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    if is_same(&args.input, &args.output) {
+        let of = args.input.display();
+        bail!("{of}: a trace is not converted in its own place; give another file to write");
+    }
     leave_nothing_of(&args.output)?;
     let variant = Variant::of(args.cloudsuite);
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
@@ -245,6 +249,7 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
 
 fn from_drmemtrace(args: &ConvertArgs) -> anyhow::Result<()> {
     let converted = doorbell_drmemtrace::convert(&args.input, &args.output)?;
+    forget_names(&args.output)?;
     outln!("{}: {}", args.output.display(), words(&converted.counts));
     converted.notes.iter().for_each(|note| outln!("  {note}"));
     Ok(())
@@ -276,6 +281,7 @@ fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
     }
     writer.block(0, &Step::default(), &ops, &mut no_walk).with_context(of)?;
     let counts = writer.finish().with_context(of)?;
+    forget_names(&args.output)?;
     outln!("{}: {}", args.output.display(), words(&counts));
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `doorbell trace cut` and `merge`: traces made of traces.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -60,6 +61,8 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
         let text = std::fs::read(&names).with_context(|| format!("cannot read {}", names.display()))?;
         let path = RecordedNames::beside(output);
         replace(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    } else {
+        forget_names(output)?;
     }
     if cut.events_of_others > 0 {
         outln!("  {} events are left out: they are told by harts that are left out", cut.events_of_others);
@@ -67,7 +70,18 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
+/// A trace without names was written: those of one that it took the place of are no longer beside it.
+pub fn forget_names(output: &Path) -> anyhow::Result<()> {
+    let path = RecordedNames::beside(output);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error)
+            .with_context(|| format!("cannot remove {}, the names of another trace", path.display())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether two paths lead to one file.
+pub fn is_same(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
@@ -82,6 +96,7 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<()> {
     leave_nothing_of(output)?;
     let traces = inputs.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let (counts, placed) = system::merge(&traces, output).with_context(|| output.display().to_string())?;
+    forget_names(output)?;
     outln!("{}: {}", output.display(), words(&counts));
     for ((path, trace), placed) in inputs.iter().zip(&traces).zip(&placed) {
         outln!("  {}", path.display());

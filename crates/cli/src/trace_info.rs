@@ -73,7 +73,7 @@ fn paces(survey: &Survey) -> Vec<String> {
 pub fn info(path: &Path) -> anyhow::Result<()> {
     let of = || path.display().to_string();
     let file = open(path)?;
-    let Description { recorder, recorded, isa, harts, timed, physical, config, beside } = file.description();
+    let Description { recorder, recorded, isa, harts, timed, physical, config, .. } = file.description();
     outln!("{}", path.display());
     outln!("  recorded       {recorded}");
     outln!("  by             {recorder}, {}", if *timed { "timed in detail" } else { "without times" });
@@ -83,8 +83,9 @@ pub fn info(path: &Path) -> anyhow::Result<()> {
     for (hart, instructions) in file.counts().instructions.iter().enumerate() {
         outln!("  hart {hart:<10}{instructions} instructions");
     }
-    if !beside.is_empty() {
-        let counts: Vec<String> = beside.iter().map(u16::to_string).collect();
+    let beside = file.description().parts();
+    if beside.len() > 1 {
+        let counts: Vec<String> = beside.iter().map(|harts| harts.len().to_string()).collect();
         outln!("  side by side   {} traces, of {} harts", beside.len(), counts.join(", "));
     }
     let all: u64 = file.counts().instructions.iter().sum();

@@ -313,6 +313,32 @@ fn a_trace_that_looks_like_the_other_variant_is_doubted_also_where_little_is_sai
     }
 }
 
+#[test]
+fn a_trace_is_not_lost_by_what_is_made_of_it_and_has_no_other_ones_names() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    fs::write(folder.join("loop.symbols"), "of the loop").unwrap();
+    let cut = ["trace", "cut", "loop.dbt", "part.dbt", "--from", "0", "--count", "100"];
+    succeeds(folder, &cut);
+    assert_eq!(fs::read_to_string(folder.join("part.symbols")).unwrap(), "of the loop");
+    fs::remove_file(folder.join("loop.symbols")).unwrap();
+    succeeds(folder, &cut);
+    assert!(!folder.join("part.symbols").exists(), "they were another trace's");
+
+    succeeds(folder, &["trace", "convert", "loop.dbt", "loop.champsim"]);
+    // Whatever a name says, it is what it begins with.
+    for (path, from) in [("program.dbt", "loop.champsim"), ("own.champsim", "loop.dbt")] {
+        fs::copy(folder.join(from), folder.join(path)).unwrap();
+        let said = refused(folder, &["trace", "convert", path, &format!("./{path}")]);
+        assert!(said.contains("give another file"), "{said}");
+        assert!(fs::read(folder.join(path)).unwrap() == fs::read(folder.join(from)).unwrap());
+    }
+    fs::write(folder.join("o.symbols"), "of another").unwrap();
+    succeeds(folder, &["trace", "convert", "loop.champsim", "o.dbt"]);
+    assert!(!folder.join("o.symbols").exists());
+}
+
 /// A thread's file of DynamoRIO's format: rounds of `mov rax, [rdi]; jmp back`, behind each other in memory.
 fn drmemtrace(path: &Path, thread: u64) {
     let mut bytes = Vec::new();

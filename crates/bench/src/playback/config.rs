@@ -272,13 +272,16 @@ pub fn resolve_played(
         let sections = OptionSections::of([Section::of::<PlaybackConfig>()]);
         Layers { defaults, ..Layers::of(base, all) }.with_options(sections)
     };
-    let mut config = resolve(&all)?;
     let platform = base.own().get("platform");
     let says_nics = names(NICS) || platform.is_some_and(|own| own.get("nics").is_some());
-    if config.platform.nics < nics && nics > 1 && !says_nics {
+    let mut config = resolve(&all);
+    // What is said of further ports is no error where the trace has their NICs.
+    let has_fewer = config.as_ref().map_or(true, |config| config.platform.nics < nics);
+    if has_fewer && nics > 1 && !says_nics {
         all.push(format!("{NICS}={nics}"));
-        config = resolve(&all)?;
+        config = resolve(&all);
     }
+    let config = config?;
     let told = config.options::<PlaybackConfig>().pages;
     // A result says all that was in force.
     let as_it_was = base.is_result() && !names("playback.pages");
@@ -423,6 +426,11 @@ mod tests {
         assert_ne!(with(2, &[]).hash(), with(1, &[]).hash());
         assert_eq!(with(2, &["platform.nics=1"]).platform.nics, 1, "refused where it is played");
         assert_eq!(with(2, &["platform.nics=3"]).platform.nics, 3);
+        let ports = with(2, &["port.1.pcie.link_latency=5us"]);
+        assert_eq!(
+            (ports.platform.nics, ports.port(1).pcie.link_latency),
+            (2, Some(doorbell_sim::Ps::from_us(5)))
+        );
     }
 
     #[test]

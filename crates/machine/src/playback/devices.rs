@@ -1,12 +1,13 @@
 //! Which devices traces tell of, and whose registers lie where: known from what was stored to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use doorbell_attach::Attachment;
 use doorbell_platform::map::{self, InterruptsKind, RegionId};
 use doorbell_sim::Ps;
 use doorbell_sim::memory::PLATFORM_DEVICES;
-use doorbell_trace::system::{DeviceEvent, Happening};
+use doorbell_trace::system::{Description, DeviceEvent, Happening};
 
 use super::lane::Lane;
 use crate::config::{ConfigError, MachineConfig};
@@ -87,30 +88,38 @@ pub(super) enum Target {
 /// See the module.
 #[derive(Default)]
 pub(super) struct DeviceMap {
-    pages: BTreeMap<u64, u8>,
+    /// Of each of the traces that it was merged of, whose devices may have the same addresses.
+    pages: BTreeMap<(usize, u64), u8>,
+    parts: Vec<Range<u16>>,
     /// Whether the machine was laid out as ours is.
     is_ours: bool,
 }
 
 impl DeviceMap {
-    /// Of a trace of this instruction set.
-    pub fn new(isa: &str) -> DeviceMap {
-        DeviceMap { pages: BTreeMap::new(), is_ours: isa == "riscv64" }
+    /// Of this trace.
+    pub fn new(of: &Description) -> DeviceMap {
+        DeviceMap { pages: BTreeMap::new(), parts: of.parts(), is_ours: of.isa == "riscv64" }
+    }
+
+    fn part_of(&self, hart: usize) -> usize {
+        self.parts.iter().position(|part| hart < part.end.into()).unwrap_or(0)
     }
 
     /// Learns from an event.
     pub fn note(&mut self, event: &DeviceEvent) {
         if let Happening::Register { addr, .. } = event.what {
-            self.pages.entry(addr.0 >> PAGE_SHIFT).or_insert(event.device);
+            let part = self.part_of(event.hart.into());
+            self.pages.entry((part, addr.0 >> PAGE_SHIFT)).or_insert(event.device);
         }
     }
 
     /// Whose a register is: that of the nearest one below that was stored to, or of the nearest one above.
-    pub fn target(&self, addr: u64) -> Target {
-        let page = addr >> PAGE_SHIFT;
-        let is_near = |known: &u64| known.abs_diff(page) < REACH >> PAGE_SHIFT;
-        let below = self.pages.range(..=page).next_back().filter(|(known, _)| is_near(known));
-        let near = below.or_else(|| self.pages.range(page..).next().filter(|(known, _)| is_near(known)));
+    pub fn target(&self, hart: usize, addr: u64) -> Target {
+        let (part, page) = (self.part_of(hart), addr >> PAGE_SHIFT);
+        let is_near = |known: &(usize, u64)| known.0 == part && known.1.abs_diff(page) < REACH >> PAGE_SHIFT;
+        let below = self.pages.range(..=(part, page)).next_back().filter(|(known, _)| is_near(known));
+        let above = || self.pages.range((part, page)..).next().filter(|(known, _)| is_near(known));
+        let near = below.or_else(above);
         if let Some((_, device)) = near {
             return Target::Device(*device);
         }
@@ -141,19 +150,24 @@ mod tests {
 
     #[test]
     fn a_register_belongs_to_the_device_whose_registers_lie_round_it() {
-        let mut devices = DeviceMap::new("x86_64");
+        let new = |isa: &str| DeviceMap::new(&Description { isa: isa.into(), ..Description::default() });
+        let mut devices = new("x86_64");
         for (device, addr) in [(3, 0xfeb0_3818), (4, 0xfeb2_2818)] {
             let what = Happening::Register { addr: PhysAddr(addr), size: 4, value: 1, stored: None };
             devices.note(&DeviceEvent { device, hart: 0, after: 0, since: Ps(0), what });
         }
         let targets =
-            [0xfeb0_0008, 0xfeb0_3818, 0xfeb1_5000, 0xfeb2_2000, 0xfeb2_3818].map(|at| devices.target(at));
+            [0xfeb0_0008, 0xfeb0_3818, 0xfeb1_5000, 0xfeb2_2000, 0xfeb2_3818].map(|at| devices.target(0, at));
         assert_eq!(targets, [3, 3, 3, 4, 4].map(Target::Device));
-        assert_eq!(devices.target(0xfee0_0000), Target::Beside, "the interrupt controller of an x86 machine");
-        let ours = DeviceMap::new("riscv64");
+        assert_eq!(
+            devices.target(0, 0xfee0_0000),
+            Target::Beside,
+            "the interrupt controller of an x86 machine"
+        );
+        let ours = new("riscv64");
         let of = |id| map::REGIONS.iter().find(|region| region.id == id).expect("there is one").base;
-        assert_eq!(ours.target(of(RegionId::PciMmio32)), Target::Device(0), "nothing was stored there");
-        assert_eq!(ours.target(of(RegionId::PciEcam)), Target::Configuration);
-        assert_eq!(ours.target(of(RegionId::Uart)), Target::Beside);
+        assert_eq!(ours.target(0, of(RegionId::PciMmio32)), Target::Device(0), "nothing was stored there");
+        assert_eq!(ours.target(0, of(RegionId::PciEcam)), Target::Configuration);
+        assert_eq!(ours.target(0, of(RegionId::Uart)), Target::Beside);
     }
 }

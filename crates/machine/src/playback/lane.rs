@@ -2,6 +2,7 @@
 //! their instructions and in their order ([`order`](super::order)), unless another pace was asked for ([`paced`](super::paced)).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
@@ -9,7 +10,7 @@ use doorbell_trace::system::{DeviceEvent, Dma, Happening};
 
 use super::PlaybackError;
 use super::devices::{DeviceMap, Ports};
-use super::order::{AHEAD, Order};
+use super::order::Order;
 use super::paced::{Next, Paced, anchor};
 use super::pacing::Pacing;
 use super::pending::{Pending, WriteId};
@@ -38,16 +39,13 @@ pub(super) struct Lane {
     /// How far each hart has come: when, and after how many instructions.
     progress: Vec<Progress>,
     reached: Vec<u64>,
-    /// Its events: of each trace that it was merged of, in their order, and which of them each hart's are. At another pace they have one.
+    /// Its events: of each trace that it was merged of, in their order, and which of them each hart's are.
     orders: Vec<Order>,
     order_of: Vec<usize>,
     /// The pace that was asked for, if it is another than the recorded one.
     pacing: Option<Pacing>,
-    /// How events go at another pace; they are not ahead then, but the instructions of those that were read are known.
-    pub paced: Option<Box<Paced>>,
-    read_ahead: VecDeque<(u16, u64)>,
-    /// What happens next, when, and in which order.
-    upcoming: Option<(Ps, usize, Next)>,
+    /// When the next event happens, and in which order.
+    upcoming: Option<(Ps, usize)>,
     pub pending: Pending,
     /// Of each hart, behind which instructions it sees received frames that it has not come to.
     unseen: Vec<VecDeque<u64>>,
@@ -74,10 +72,9 @@ impl Lane {
         let (input, harts) = (planned.trace.clone(), usize::from(planned.trace.harts()));
         let (mut devices, mut survey) = (DeviceMap::default(), Survey::default());
         if let Input::Own(file) = &input.0 {
-            devices = DeviceMap::new(&file.description().isa);
+            devices = DeviceMap::new(file.description());
             survey = Survey::of(file, &mut devices, &mut place)?;
         }
-        let paced = pacing.as_ref().map(|pacing| pacing.of(&survey, planned.at_end, Ps::ZERO)).transpose()?;
         let mut lane = Lane {
             input,
             at_end: planned.at_end,
@@ -92,8 +89,6 @@ impl Lane {
             orders: Vec::new(),
             order_of: Vec::new(),
             pacing,
-            paced: paced.map(Box::new),
-            read_ahead: VecDeque::new(),
             upcoming: None,
             pending: Pending::new(harts),
             unseen: Vec::new(),
@@ -104,28 +99,30 @@ impl Lane {
             stats: PlayedStats::default(),
             rounds: 0,
         };
-        lane.begin()?;
+        lane.begin(true)?;
         Ok(lane)
     }
 
-    /// From the trace's first event on.
-    fn begin(&mut self) -> Result<(), PlaybackError> {
+    /// From the trace's first event on; at the pace that was asked for, or as recorded.
+    fn begin(&mut self, paced: bool) -> Result<(), PlaybackError> {
         self.pending = Pending::new(self.harts);
         self.unseen = vec![VecDeque::new(); self.harts];
         self.skipped = vec![VecDeque::new(); self.harts];
-        self.read_ahead.clear();
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
         self.reached = vec![0; self.harts];
         let file = self.input.file();
-        let parts = match self.paced {
-            Some(_) => std::iter::once(0..self.harts).collect(),
-            None => Order::harts(file, self.harts),
-        };
+        let parts = Order::harts(file, self.harts);
         let told = &self.survey.told;
         self.order_of =
             parts.iter().enumerate().flat_map(|(of, harts)| harts.clone().map(move |_| of)).collect();
-        self.orders =
-            parts.into_iter().map(|harts| Order::new(file, harts, told)).collect::<Result<_, _>>()?;
+        let order = |harts: Range<usize>| -> Result<Order, PlaybackError> {
+            let pacing = self.pacing.as_ref().filter(|_| paced);
+            let paced = pacing.map(|pacing| pacing.of(&self.survey, self.at_end, self.event_at, &harts));
+            let mut order = Order::new(file, harts, told)?;
+            order.paced = paced.transpose()?.map(Box::new);
+            Ok(order)
+        };
+        self.orders = parts.into_iter().map(order).collect::<Result<_, _>>()?;
         for of in 0..self.orders.len() {
             self.orders[of].event_at = self.event_at;
             self.look_ahead(of)?;
@@ -136,18 +133,14 @@ impl Lane {
 
     /// Until it starts over, the trace goes as it was recorded.
     pub fn go_as_recorded(&mut self) -> Result<(), PlaybackError> {
-        self.paced = None;
-        self.begin()
+        self.begin(false)
     }
 
     /// The trace starts over at `now`.
     pub fn start_over(&mut self, now: Ps) -> Result<(), PlaybackError> {
         self.rounds += 1;
         self.event_at = now;
-        let pacing = self.pacing.as_ref();
-        self.paced =
-            pacing.map(|pacing| pacing.of(&self.survey, self.at_end, now).map(Box::new)).transpose()?;
-        self.begin()?;
+        self.begin(true)?;
         self.progress.iter_mut().for_each(|progress| progress.reached(0, now));
         (0..self.orders.len()).for_each(|of| self.refresh(of));
         Ok(())
@@ -155,43 +148,70 @@ impl Lane {
 
     /// Whether no event is left, now that the harts have ended: no more frames arrive.
     pub fn is_over(&mut self) -> bool {
-        if let Some(paced) = &mut self.paced {
-            paced.stopped = true;
-            self.refresh(0);
-            return self.upcoming.is_none() && self.first_to_come().is_none();
+        self.stop(|_| false);
+        let is_over = !self.is_paced() || self.upcoming.is_none();
+        is_over && self.first_to_come().is_none()
+    }
+
+    /// At another pace, no more frames arrive at devices of harts of which none goes on.
+    pub fn stop(&mut self, goes_on: impl Fn(usize) -> bool) {
+        for of in 0..self.orders.len() {
+            if self.orders[of].stop(&goes_on) {
+                self.refresh(of);
+            }
         }
-        self.orders.iter().all(|order| order.ahead.is_empty())
+    }
+
+    /// Whether events go at another pace than they did.
+    #[inline]
+    pub fn is_paced(&self) -> bool {
+        self.orders.iter().any(|order| order.paced.is_some())
+    }
+
+    /// How a hart's events go at another pace.
+    #[inline]
+    pub fn paced(&mut self, hart: usize) -> Option<&mut Paced> {
+        self.orders[self.order_of[hart]].paced.as_deref_mut()
+    }
+
+    /// The same of each trace that it was merged of.
+    pub fn all_paced(&self) -> impl Iterator<Item = &Paced> {
+        self.orders.iter().filter_map(|order| order.paced.as_deref())
+    }
+
+    /// Latencies are kept anew.
+    pub fn forget_latencies(&mut self) {
+        self.orders
+            .iter_mut()
+            .filter_map(|order| order.paced.as_mut())
+            .for_each(|paced| paced.forget_latencies());
     }
 
     /// The first event that its instruction has to be played for.
     fn first_to_come(&self) -> Option<&DeviceEvent> {
-        match &self.paced {
-            Some(paced) => paced.first_of_software(),
-            None => self.orders.iter().find_map(|order| order.ahead.front()).map(|(event, _)| event),
-        }
+        self.orders.iter().find_map(Order::first_to_come)
     }
 
     /// Finds out what happens next in one of its orders.
     fn refresh(&mut self, of: usize) {
         let (progress, reached) = (&self.progress, &self.reached);
         let anchor = |event: &DeviceEvent| anchor(progress, reached, event);
-        if let Some(paced) = &self.paced {
-            self.upcoming = paced.next(anchor).map(|(due, next)| (due.max(self.event_at), of, next));
-            return;
-        }
         let order = &mut self.orders[of];
-        order.upcoming = order.ahead.front().and_then(|(event, _)| {
+        let as_recorded = |(event, _): &ToCome| {
             let skipped = &mut self.skipped[usize::from(event.hart)];
             while skipped.front().is_some_and(|position| *position < event.after) {
                 skipped.pop_front();
             }
             let in_sleep = skipped.front() == Some(&event.after);
-            let due = anchor(event)? + if in_sleep { Ps::ZERO } else { event.since };
-            Some(due.max(order.event_at))
-        });
+            Some((anchor(event)? + if in_sleep { Ps::ZERO } else { event.since }, Next::Software))
+        };
+        let upcoming = match &order.paced {
+            Some(paced) => paced.next(anchor),
+            None => order.ahead.front().and_then(as_recorded),
+        };
+        order.upcoming = upcoming.map(|(due, next)| (due.max(order.event_at), next));
         let orders = self.orders.iter().enumerate();
-        let upcoming = orders.filter_map(|(of, order)| Some((order.upcoming?, of, Next::Software)));
-        self.upcoming = upcoming.min();
+        self.upcoming = orders.filter_map(|(of, order)| order.upcoming.map(|(due, _)| (due, of))).min();
     }
 
     /// Its hart has come behind so many instructions.
@@ -201,17 +221,10 @@ impl Lane {
         self.reached[hart] = done;
         self.take_frames(hart);
         let of = self.order_of[hart];
-        let wants = match &self.paced {
-            Some(_) => {
-                self.read_ahead.front().is_some_and(|(of, after)| usize::from(*of) == hart && *after <= done)
-            }
-            None => self.orders[of].wants(hart, done),
-        };
-        if wants {
+        if self.orders[of].wants(hart, done) {
             self.look_ahead(of)?;
         }
-        // What is to happen next, happens no sooner for it, where events keep their order.
-        if self.paced.is_some() || self.orders[of].waits_for(hart, done) {
+        if self.orders[of].waits_for(hart, done) {
             self.refresh(of);
         }
         Ok(())
@@ -232,28 +245,13 @@ impl Lane {
         }
     }
 
-    /// Reads as many of an order's events as have to be known; at another pace more, and more still if frames are wanted.
+    /// Reads as many of an order's events as have to be known.
     fn look_ahead(&mut self, of: usize) -> Result<(), PlaybackError> {
-        while !self.is_far_enough(of) {
+        while !self.orders[of].is_far_enough(&self.reached) {
             let Some(event) = self.read(of)? else { return Ok(()) };
-            match &mut self.paced {
-                Some(paced) => {
-                    self.read_ahead.push_back((event.0.hart, event.0.after));
-                    paced.tell(event);
-                }
-                None => self.orders[of].ahead.push_back(event),
-            }
+            self.orders[of].tell(event);
         }
         Ok(())
-    }
-
-    fn is_far_enough(&mut self, of: usize) -> bool {
-        let Some(paced) = &self.paced else { return self.orders[of].is_far_enough(&self.reached) };
-        let is_behind = |(hart, after): &(u16, u64)| *after <= self.reached[usize::from(*hart)];
-        while self.read_ahead.front().is_some_and(is_behind) {
-            self.read_ahead.pop_front();
-        }
-        self.read_ahead.len() >= AHEAD && !paced.wants_frames()
     }
 
     /// An order's next event, moved to where the trace's memory is.
@@ -284,16 +282,13 @@ impl Lane {
     /// When the next event happens, if it is known, and in which of its orders.
     #[inline]
     pub fn next_event(&self) -> Option<(Ps, usize)> {
-        self.upcoming.map(|(due, of, _)| (due, of))
+        self.upcoming
     }
 
     /// The same of the order that a hart's events are in.
     pub fn next_event_of(&self, hart: usize) -> Option<(Ps, usize)> {
         let of = self.order_of[hart];
-        match self.paced {
-            Some(_) => self.next_event(),
-            None => self.orders[of].upcoming.map(|due| (due, of)),
-        }
+        self.orders[of].upcoming.map(|(due, _)| (due, of))
     }
 
     /// What no instruction that is played comes to, if there is anything: an event that waits for one that there is not.
@@ -305,16 +300,15 @@ impl Lane {
 
     /// The next event of an order happens. None, if it is a frame that arrives.
     pub fn take(&mut self, of: usize, now: Ps) -> Result<Option<ToCome>, PlaybackError> {
-        self.event_at = now;
-        let event = match &mut self.paced {
+        let order = &mut self.orders[of];
+        self.event_at = self.event_at.max(now);
+        order.event_at = now;
+        let event = match &mut order.paced {
             Some(paced) => {
-                let (_, _, next) = self.upcoming.expect("there is an event");
+                let (_, next) = order.upcoming.expect("there is an event");
                 paced.take(next, now, &mut self.stats)
             }
-            None => {
-                self.orders[of].event_at = now;
-                self.orders[of].ahead.pop_front()
-            }
+            None => order.ahead.pop_front(),
         };
         self.look_ahead(of)?;
         self.refresh(of);
@@ -323,21 +317,23 @@ impl Lane {
 
     /// A request that happened is done then.
     pub fn done(&mut self, (event, id): &ToCome, dma: &Dma, done: Ps) {
+        let of = self.order_of[usize::from(event.hart)];
+        let order = &mut self.orders[of];
         if let Some(id) = id {
-            let as_recorded = Ps(self.event_at.0.saturating_add(dma.took.0));
+            let as_recorded = Ps(order.event_at.0.saturating_add(dma.took.0));
             self.pending.begun(*id, done, as_recorded);
         }
-        if let Some(paced) = &mut self.paced {
+        if let Some(paced) = &mut order.paced {
             paced.done(event, dma, done);
-            self.refresh(0);
+            self.refresh(of);
         }
     }
 
     /// A hart's store to a device, its instruction of that number, arrives then.
     pub fn stored(&mut self, hart: usize, position: u64, arrives: Ps) {
-        if let Some(paced) = &mut self.paced {
+        if let Some(paced) = self.paced(hart) {
             paced.store(hart as u16, position, arrives);
-            self.refresh(0);
+            self.refresh(self.order_of[hart]);
         }
     }
 
@@ -345,10 +341,11 @@ impl Lane {
     pub fn relax(&mut self) -> bool {
         let reached = &self.reached;
         let is_behind = |event: &DeviceEvent| event.after <= reached[usize::from(event.hart)];
-        let Some(paced) = &mut self.paced else { return false };
-        let relaxed = paced.relax(self.event_at, &is_behind);
-        self.refresh(0);
-        relaxed && self.upcoming.is_some()
+        let relaxed = self.orders.iter_mut().position(|order| {
+            let at = order.event_at;
+            order.paced.as_mut().is_some_and(|paced| paced.relax(at, &is_behind))
+        });
+        relaxed.inspect(|of| self.refresh(*of)).is_some() && self.upcoming.is_some()
     }
 
     /// Counts what happens.
@@ -376,8 +373,8 @@ impl Lane {
     }
 
     /// Where an address of the trace's lies: of its devices' accesses, which are no memory's, nowhere else.
-    pub fn target(&self, addr: PhysAddr) -> super::devices::Target {
-        self.devices.target(addr.0)
+    pub fn target(&self, hart: usize, addr: PhysAddr) -> super::devices::Target {
+        self.devices.target(hart, addr.0)
     }
 }
 

@@ -151,10 +151,7 @@ impl Player {
         let cycles: Vec<u64> = self.streams.iter().map(HartStream::cycle).collect();
         self.timing.change_mode_of_sources(mode, &cycles);
         let timed = mode == Mode::Detailed;
-        self.lanes
-            .iter_mut()
-            .filter_map(|lane| lane.paced.as_mut())
-            .for_each(|paced| paced.forget_latencies());
+        self.lanes.iter_mut().for_each(Lane::forget_latencies);
         self.attachments.iter_mut().for_each(|attachment| attachment.set_timed(timed, now));
     }
 
@@ -275,9 +272,15 @@ impl Player {
     fn end_lanes(&mut self) -> Result<bool, PlaybackError> {
         for number in 0..self.lanes.len() {
             let lane = &mut self.lanes[number];
-            let mut harts = lane.first..lane.first + lane.harts;
-            let goes_on = harts.any(|hart| self.streams[hart].is_ready() || self.accesses[hart].is_some());
-            if goes_on || !lane.is_over() {
+            let (first, count) = (lane.first, lane.harts);
+            let goes_on =
+                |own: usize| self.streams[first + own].is_ready() || self.accesses[first + own].is_some();
+            if (0..count).any(goes_on) {
+                // One of the traces that it was merged of may be over.
+                lane.stop(goes_on);
+                continue;
+            }
+            if !lane.is_over() {
                 continue;
             }
             let lane = &self.lanes[number];
@@ -313,7 +316,7 @@ impl Player {
         let circle = blocked.map(|hart| {
             let (lane, after) = (&self.lanes[self.lane_of[hart]], self.streams[hart].position());
             match self.pace {
-                Pace::Closed { window } if lane.paced.is_some() => {
+                Pace::Closed { window } if lane.is_paced() => {
                     PlaybackError::Window { window, after, under_way: lane.survey.inside }
                 }
                 _ => PlaybackError::Circle { hart: hart - lane.first, after },
@@ -331,7 +334,7 @@ impl Player {
         }
         // The hart is the earliest.
         let (now, number) = (self.time(hart), self.lane_of[hart]);
-        if self.lanes[number].paced.is_some() && !self.goes_on_paced(hart, now)? {
+        if self.lanes[number].is_paced() && !self.goes_on_paced(hart, now)? {
             return Ok(());
         }
         let (lane, stream) = (&mut self.lanes[number], &mut self.streams[hart]);
@@ -340,7 +343,7 @@ impl Player {
             Wait::No => {}
             // The write has not even begun: what is to come before it comes first.
             Wait::ToCome => match lane.next_event_of(hart - lane.first) {
-                Some(event) if lane.paced.is_none() => return self.happen(number, event),
+                Some(event) if !lane.is_paced() => return self.happen(number, event),
                 _ => {
                     self.blocked[hart] = true;
                     return Ok(());
@@ -385,7 +388,7 @@ impl Player {
             lane.stays_awake(own, done);
         }
         lane.reached(own, done, over)?;
-        if let Some(paced) = &mut lane.paced
+        if let Some(paced) = lane.paced(own)
             && stream.sleeps() > Ps::ZERO
             && paced.awake(own as u16, done, stream.sleeps()) != Awake::AsRecorded
         {
@@ -410,7 +413,7 @@ impl Player {
     fn goes_on_paced(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
         let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
         let own = (hart - lane.first) as u16;
-        let paced = lane.paced.as_mut().expect("it is paced");
+        let paced = lane.paced(own.into()).expect("it is paced");
         if let Some(slept) = stream.asleep() {
             match paced.awake(own, stream.position(), slept) {
                 Awake::ToCome => self.blocked[hart] = true,
@@ -439,7 +442,7 @@ impl Player {
     fn access(&mut self, hart: usize, op: &Op) {
         let (now, bytes) = (self.over(hart), u64::from(op.size));
         let lane = &mut self.lanes[self.lane_of[hart]];
-        let over = match lane.target(op.phys) {
+        let over = match lane.target(hart - lane.first, op.phys) {
             Target::Device(device) => {
                 let attachment = &mut self.attachments[lane.ports.of(device)];
                 if op.flags & Op::WRITES != 0 {

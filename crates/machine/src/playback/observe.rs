@@ -4,6 +4,7 @@ use doorbell_core::CoreStats;
 use doorbell_loadgen::Latency;
 use doorbell_sim::{OpSource, Ps};
 
+use super::paced::Paced;
 use super::stream::HartStream;
 use super::{Player, Survey};
 use crate::config::MachineConfig;
@@ -33,13 +34,13 @@ impl Player {
     /// From a frame's arrival to its answer's leaving, at another pace than recorded: where they pair one to one, and it is known which
     /// answer is to which.
     pub fn latency(&self) -> Option<&Latency> {
-        let paced = self.lanes.first()?.paced.as_ref()?;
-        paced.latency.as_ref()
+        self.lanes[0].all_paced().find_map(|paced| paced.latency.as_ref())
     }
 
     /// Until when frames could arrive, at another pace than recorded, where the first trace has no frames left.
     pub fn arrivals_end(&self) -> Option<Ps> {
-        self.lanes[0].paced.as_ref()?.arrivals_end()
+        let receiving = self.lanes[0].all_paced().filter(|paced| paced.receives());
+        receiving.map(Paced::arrivals_end).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
     /// Frames of the first trace that arrived, as recorded, and were not brought to memory: now, and the fewest since

@@ -9,6 +9,7 @@ use doorbell_trace::system::{DeviceEvent, DeviceReader, TraceFile};
 
 use super::PlaybackError;
 use super::lane::ToCome;
+use super::paced::{Next, Paced};
 
 /// So many events are read before their instructions are played, and no more: at another pace all of them, since what a device does to a
 /// frame was recorded behind instructions that a slower program comes to only with later frames (a ring's frames have fewer); as recorded,
@@ -37,8 +38,11 @@ pub(super) struct Order {
     told: Vec<Told>,
     /// Those that have not happened.
     pub ahead: VecDeque<ToCome>,
-    /// When the first of them happens, if its instruction has been played.
-    pub upcoming: Option<Ps>,
+    /// How they go at another pace; they are not ahead then, but the instructions of those that were read are known.
+    pub paced: Option<Box<Paced>>,
+    pub read_ahead: VecDeque<(u16, u64)>,
+    /// What happens next, and when, if what it follows has happened.
+    pub upcoming: Option<(Ps, Next)>,
     /// The moment of the last one.
     pub event_at: Ps,
 }
@@ -52,6 +56,8 @@ impl Order {
             harts,
             reader: file.map(TraceFile::devices).transpose()?,
             ahead: VecDeque::new(),
+            paced: None,
+            read_ahead: VecDeque::new(),
             upcoming: None,
             event_at: Ps::ZERO,
         })
@@ -59,16 +65,10 @@ impl Order {
 
     /// The harts of a trace's orders: those of each of the traces that it was merged of, or all.
     pub fn harts(file: Option<&TraceFile>, harts: usize) -> Vec<Range<usize>> {
-        let beside = file.map_or(&[][..], |file| &file.description().beside);
-        if beside.iter().map(|harts| usize::from(*harts)).sum::<usize>() != harts {
-            return std::iter::once(0..harts).collect();
-        }
-        let ends = beside.iter().scan(0, |end, harts| {
-            let first = *end;
-            *end += usize::from(*harts);
-            Some(first..*end)
-        });
-        ends.collect()
+        let whole = || std::iter::once(0..harts).collect();
+        let parts = file.map(|file| file.description().parts());
+        let parts = parts.map(|all| all.into_iter().map(|part| part.start.into()..part.end.into()).collect());
+        parts.unwrap_or_else(whole)
     }
 
     /// The next event of its own in the file; others are only looked at by `check`.
@@ -89,21 +89,65 @@ impl Order {
         Ok(None)
     }
 
-    /// Whether one of its harts may come to an event that was not read.
+    /// Whether this hart, behind so many instructions now, may come to an event that was not read.
     #[inline]
     pub fn wants(&self, hart: usize, reached: u64) -> bool {
-        self.told[hart - self.harts.start].wants(reached)
+        match self.paced {
+            Some(_) => {
+                let first = self.read_ahead.front();
+                first.is_some_and(|(of, after)| usize::from(*of) == hart && *after <= reached)
+            }
+            None => self.told[hart - self.harts.start].wants(reached),
+        }
     }
 
-    /// Whether so much has been read that no hart comes to what is not known, or as much as there is room for.
-    pub fn is_far_enough(&self, reached: &[u64]) -> bool {
+    /// Whether so much has been read that no hart comes to what is not known, or as much as there is room for; at another pace more, and
+    /// more still if frames are wanted.
+    pub fn is_far_enough(&mut self, reached: &[u64]) -> bool {
+        if let Some(paced) = &self.paced {
+            let is_behind = |(hart, after): &(u16, u64)| *after <= reached[usize::from(*hart)];
+            while self.read_ahead.front().is_some_and(is_behind) {
+                self.read_ahead.pop_front();
+            }
+            return self.read_ahead.len() >= AHEAD && !paced.wants_frames();
+        }
         let own = self.told.iter().zip(&reached[self.harts.clone()]);
         self.ahead.len() >= AHEAD || !own.into_iter().any(|(told, reached)| told.wants(*reached))
     }
 
-    /// Whether its first event waits for this hart, which is behind so many instructions now.
+    /// An event was read.
+    pub fn tell(&mut self, event: ToCome) {
+        match &mut self.paced {
+            Some(paced) => {
+                self.read_ahead.push_back((event.0.hart, event.0.after));
+                paced.tell(event);
+            }
+            None => self.ahead.push_back(event),
+        }
+    }
+
+    /// The first event that its instruction has to be played for.
+    pub fn first_to_come(&self) -> Option<&DeviceEvent> {
+        match &self.paced {
+            Some(paced) => paced.first_of_software(),
+            None => self.ahead.front().map(|(event, _)| event),
+        }
+    }
+
+    /// No more frames arrive, if these have ended: none of its harts goes on.
+    pub fn stop(&mut self, goes_on: impl Fn(usize) -> bool) -> bool {
+        let Some(paced) = self.paced.as_mut().filter(|paced| !paced.stopped) else { return false };
+        paced.stopped = !self.harts.clone().any(goes_on);
+        paced.stopped
+    }
+
+    /// Whether its first event waits for this hart, which is behind so many instructions now: what is to happen next, happens no sooner for it
+    /// where events keep their order.
     #[inline]
     pub fn waits_for(&self, hart: usize, reached: u64) -> bool {
+        if self.paced.is_some() {
+            return true;
+        }
         let first = self.upcoming.is_none().then(|| self.ahead.front()).flatten();
         first.is_some_and(|(event, _)| usize::from(event.hart) == hart && event.after <= reached)
     }

@@ -2,7 +2,8 @@
 
 use doorbell_trace::system::{TraceFile, merge};
 
-use super::tests::{config, folder, played, polling};
+use super::observe_tests::merged;
+use super::tests::{config, folder, played, polling, rate};
 use super::*;
 
 #[test]
@@ -24,4 +25,39 @@ fn a_merged_traces_harts_wait_for_their_own_devices_as_beside_each_other() {
     assert!(merged.devices.waits >= 80, "{:?}", merged.devices);
     let [slow, fast, alone] = [&merged.cores[0], &merged.cores[1], &alone.cores[0]].map(|core| core.0);
     assert!(fast < slow && fast.abs_diff(alone) * 100 < fast, "{slow} {fast} {alone}");
+}
+
+#[test]
+fn at_a_rate_the_frames_of_a_merged_traces_harts_do_not_wait_for_each_others() {
+    let folder = folder();
+    let [short, long, both] = ["short", "long", "both"].map(|name| folder.path().join(name));
+    // At a rate, what the second does to a frame takes as long as hundreds of the first's.
+    let traces = [polling(&short, 400, 3, 1, true), polling(&long, 20, 4000, 1, true)];
+    let alone = traces.map(|trace| played(&config(&[]), &Plan::of(trace).paced(rate("2Mpps"))).played());
+    assert_eq!(alone[0].devices.frames_dropped, 0, "{:?}", alone[0].devices);
+    let files = [short, long].map(|path| TraceFile::open(&path).unwrap());
+    merge(&files, &both).unwrap();
+    let machine = config(&["platform.harts=2", "platform.nics=2"]);
+    let merged = Plan::of(TraceInput::own(TraceFile::open(&both).unwrap())).paced(rate("2Mpps"));
+    let merged = played(&machine, &merged).played();
+    assert_eq!(merged.devices.frames_in, 420);
+    assert!(merged.devices.frames_dropped <= alone[1].devices.frames_dropped, "{:?}", merged.devices);
+    let [now, alone] = [merged.cores[0].0, alone[0].cores[0].0];
+    assert!(now.abs_diff(alone) * 50 < alone, "{now} {alone}");
+}
+
+#[test]
+fn registers_of_a_merged_trace_are_those_of_their_harts_devices_whatever_their_address() {
+    let folder = folder();
+    let trace = merged(folder.path(), [40, 41]);
+    let cycles = ["1us", "20us"].map(|latency| {
+        let slow = format!("port.1.pcie.link_latency={latency}");
+        let machine =
+            config(&["platform.harts=2", "platform.nics=2", "pipeline.device_stores=ordered", &slow]);
+        let played = played(&machine, &Plan::of(trace.clone())).played();
+        [played.cores[0].0, played.cores[1].0]
+    });
+    let [before, behind] = cycles.map(|cycles| cycles[0]);
+    assert!(before.abs_diff(behind) * 100 < before, "the first has no part in the second's port: {cycles:?}");
+    assert!(cycles[1][1] > 2 * cycles[0][1], "{cycles:?}");
 }

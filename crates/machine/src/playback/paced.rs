@@ -16,6 +16,7 @@
 //! dropped, as there is no FIFO before the ring.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use doorbell_loadgen::Latency;
 use doorbell_sim::Ps;
@@ -90,8 +91,14 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    pub fn new(survey: &Survey, link: &mut dyn FnMut(u8) -> (LinkConfig, Option<Arriving>)) -> Paced {
-        let ports = survey.devices.iter().map(|(device, of)| {
+    /// Of these harts and their devices.
+    pub fn new(
+        survey: &Survey,
+        harts: &Range<usize>,
+        link: &mut dyn FnMut(u8) -> (LinkConfig, Option<Arriving>),
+    ) -> Paced {
+        let own = survey.devices.iter().filter(|(_, of)| of.is_told_by(harts));
+        let ports = own.map(|(device, of)| {
             let (link, arriving) = link(*device);
             Port::new(*device, of, &link, arriving)
         });
@@ -108,8 +115,8 @@ impl Paced {
             reports_seen: 0,
             reports_done: VecDeque::new(),
             reports_done_gone: 0,
-            answers: Answers::new(survey),
-            latency: survey.has_latency().then(Latency::default),
+            answers: Answers::new(survey, survey.has_all_traffic(harts)),
+            latency: (survey.has_latency() && survey.has_all_traffic(harts)).then(Latency::default),
             stopped: false,
         }
     }
@@ -238,6 +245,11 @@ impl Paced {
         if let Some(arriving) = &mut receiver.arriving {
             arriving.answered(bytes, now);
         }
+    }
+
+    /// Whether frames arrive here.
+    pub fn receives(&self) -> bool {
+        self.ports.iter().any(|port| port.arriving.is_some())
     }
 
     /// Until when frames could arrive, where no more do as the trace has none left.

@@ -1,5 +1,7 @@
 //! What another pace than the recorded one asks of a trace.
 
+use std::ops::Range;
+
 use doorbell_loadgen::DueTimes;
 use doorbell_sim::Ps;
 use doorbell_wire::LinkConfig;
@@ -20,14 +22,25 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Of a trace whose devices do this, from `begin` on; or why not.
-    pub fn of(&self, survey: &Survey, at_end: AtEnd, begin: Ps) -> Result<Paced, PlaybackError> {
+    /// Of some harts of a trace, all that were recorded together, whose devices do this, from `begin` on; or why not.
+    pub fn of(
+        &self,
+        survey: &Survey,
+        at_end: AtEnd,
+        begin: Ps,
+        harts: &Range<usize>,
+    ) -> Result<Paced, PlaybackError> {
         let refuse = |problem: String| Err(PlaybackError::Pace(problem));
         if at_end == AtEnd::StartsOver {
             return refuse("a trace that is paced ends, and does not start over".to_owned());
         }
         if let Some(problem) = survey.unpaceable() {
             return refuse(problem);
+        }
+        if let Some(device) = survey.divided(harts) {
+            return refuse(format!(
+                "harts that were not recorded together tell what its device {device} did"
+            ));
         }
         if let Pace::Closed { window } = self.pace {
             if window == 0 {
@@ -38,6 +51,14 @@ impl Pacing {
                     "a closed loop needs requests and answers that pair, and in it {problem}"
                 ));
             }
+            if survey.devices.values().any(|of| of.received > 0 && of.is_told_by(harts))
+                && !survey.has_all_traffic(harts)
+            {
+                return refuse(
+                    "a closed loop needs answers of those that are asked, and another of the traces that it was merged of sends frames, too"
+                        .to_owned(),
+                );
+            }
         }
         let mut problem = None;
         let mut arriving = |device: u8| match self.arriving(survey, device, begin) {
@@ -47,7 +68,7 @@ impl Pacing {
                 (self.link(survey, device), None)
             }
         };
-        let paced = Paced::new(survey, &mut arriving);
+        let paced = Paced::new(survey, harts, &mut arriving);
         problem.map_or(Ok(paced), refuse)
     }
 

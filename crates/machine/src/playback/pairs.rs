@@ -52,9 +52,10 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub fn new(survey: &Survey) -> Answers {
+    /// Of all frames, if they are its own.
+    pub fn new(survey: &Survey, has_all: bool) -> Answers {
         Answers {
-            pairs: survey.unpaired().is_none(),
+            pairs: has_all && survey.unpaired().is_none(),
             by_address: survey.pairs.are_by_address(),
             buffers: Buffers::default(),
             requests: VecDeque::new(),

@@ -2,6 +2,7 @@
 //! large the program's batches were.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
@@ -38,6 +39,8 @@ fn each(
 /// What one device does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSurvey {
+    /// By whose instructions it is told what it does.
+    told_by: BTreeSet<u16>,
     /// Frames that arrived, and their bytes with FCS.
     pub arrived: (u64, u64),
     /// Frames that were written to memory. Others that arrived were dropped, or stayed behind.
@@ -59,6 +62,11 @@ pub struct DeviceSurvey {
 }
 
 impl DeviceSurvey {
+    /// Whether it is told by some of these harts.
+    pub(super) fn is_told_by(&self, harts: &Range<usize>) -> bool {
+        self.told_by.iter().any(|hart| harts.contains(&usize::from(*hart)))
+    }
+
     /// How its reads of data begin, when the trace is played.
     pub(super) fn sending(&self) -> Sending {
         Sending::new(self.fetches.before(), self.read_before())
@@ -132,7 +140,7 @@ pub struct Survey {
 impl Survey {
     /// Of a trace that is not played yet.
     pub fn of_trace(file: &TraceFile) -> Result<Survey, PlaybackError> {
-        Survey::of(file, &mut DeviceMap::new(&file.description().isa), &mut Place::new())
+        Survey::of(file, &mut DeviceMap::new(file.description()), &mut Place::new())
     }
 
     /// Goes through a trace's events some times: what rings are like, how long instructions take, and what was under way at first shows only
@@ -179,6 +187,7 @@ impl Survey {
             self.nics.insert(event.device);
         }
         let device = self.devices.entry(event.device).or_default();
+        device.told_by.insert(event.hart);
         match event.what {
             Happening::FrameIn { bytes } => {
                 device.arrived.0 += 1;
@@ -298,6 +307,19 @@ impl Survey {
         }
         let why = "answers leave from other buffers than requests came into, and at no time is it told that none was under way";
         Some(why.to_owned())
+    }
+
+    /// A device that is told by some of these harts, and by others.
+    pub(super) fn divided(&self, harts: &Range<usize>) -> Option<u8> {
+        let is_own = |hart: &u16| harts.contains(&usize::from(*hart));
+        let divided = |of: &DeviceSurvey| of.is_told_by(harts) && !of.told_by.iter().all(is_own);
+        self.devices.iter().find(|(_, of)| divided(of)).map(|(device, _)| *device)
+    }
+
+    /// Whether all frames are received and sent by devices of these harts.
+    pub(super) fn has_all_traffic(&self, harts: &Range<usize>) -> bool {
+        let mut with_traffic = self.devices.values().filter(|of| of.received + of.sent.0 > 0);
+        with_traffic.all(|of| of.is_told_by(harts))
     }
 
     /// Whether it is known how long an answer takes at another pace.

@@ -5,6 +5,7 @@
 //! side by side have everything once. What stands between blocks (a sleep, a fence) stays with the block behind it, a trap with the
 //! block before; the address space, the thread and the pages are told again by the writer.
 
+use std::ops::Range;
 use std::path::Path;
 
 use doorbell_sim::ports::DmaKind;
@@ -71,7 +72,9 @@ pub fn cut(file: &TraceFile, to: &Path, window: Window) -> Result<Cut, TraceErro
         (0..harts).map(|each| (each == hart || !alone).then(|| part(all[usize::from(each)]))).collect();
     let kept: Vec<u16> = (0..harts).filter(|each| parts[usize::from(*each)].is_some()).collect();
     let words = format!("instructions {from} to {end} of hart {hart} of: {}", file.description().recorded);
-    let description = Description { harts: kept.len() as u16, recorded: words, ..file.description().clone() };
+    let beside = beside(file.description(), &kept);
+    let description =
+        Description { harts: kept.len() as u16, recorded: words, beside, ..file.description().clone() };
     let mut writer = TraceWriter::create(to, &description)?;
     let mut cut = Cut { counts: Counts::default(), harts: Vec::new(), events_of_others: 0 };
     for (number, hart) in (0..).zip(&kept) {
@@ -82,6 +85,13 @@ pub fn cut(file: &TraceFile, to: &Path, window: Window) -> Result<Cut, TraceErro
     cut.events_of_others = events(file, &parts, &mut writer)?;
     cut.counts = writer.finish()?;
     Ok(cut)
+}
+
+/// Of traces that were put side by side: how many harts each has left, if more than one of them has any.
+fn beside(of: &Description, kept: &[u16]) -> Vec<u16> {
+    let left = |part: Range<u16>| kept.iter().filter(|hart| part.contains(hart)).count() as u16;
+    let all: Vec<u16> = of.parts().into_iter().map(left).filter(|left| *left > 0).collect();
+    if all.len() > 1 { all } else { Vec::new() }
 }
 
 /// A hart's part.

@@ -294,3 +294,27 @@ fn devices_are_numbered_on_and_disks_stay_among_the_platform_s() {
     assert!(merge(&nine, &out).unwrap_err().to_string().contains("more than 8 devices of platforms"));
     assert_eq!(description().beside, [0u16; 0]);
 }
+
+#[test]
+fn which_harts_are_of_which_trace_is_known_behind_a_cut_that_leaves_some_out() {
+    let (folder, path) = scratch();
+    write(&path, &[0, 1].map(|hart| (hart, Step::default(), vec![mapped(0x1000, 0x8000_0000)])), &[]);
+    let of = |name: &str| folder.path().join(name);
+    let open = |name: &str| TraceFile::open(&of(name)).unwrap();
+    let one = || TraceFile::open(&path).unwrap();
+    merge(&[one(), one()], &of("two")).unwrap();
+    assert_eq!(open("two").description().parts(), [0..2, 2..4]);
+    let window = |hart, alone| Window { hart, from: 0, count: 1, alone };
+    cut(&open("two"), &of("all"), window(0, false)).unwrap();
+    assert_eq!(open("all").description().beside, [2, 2]);
+    cut(&open("two"), &of("alone"), window(2, true)).unwrap();
+    assert_eq!(open("alone").description().beside, [0u16; 0], "it is one again");
+    merge(&[open("alone"), open("two")], &of("three")).unwrap();
+    assert_eq!(open("three").description().parts(), [0..1, 1..3, 3..5]);
+
+    let described = |harts, beside: &[u16]| Description { harts, beside: beside.to_vec(), ..description() };
+    assert_eq!(described(3, &[0, 1, 0, 2]).parts(), [0..1, 1..3]);
+    for impossible in [&[1][..], &[2, 2], &[u16::MAX, u16::MAX], &[]] {
+        assert_eq!(described(3, impossible).parts(), [0..3], "{impossible:?}");
+    }
+}

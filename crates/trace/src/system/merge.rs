@@ -92,10 +92,7 @@ fn description(files: &[TraceFile]) -> Result<Description, TraceError> {
         words.join(" | ")
     };
     let harts: u32 = all().map(|each| u32::from(each.harts)).sum();
-    let beside = all().flat_map(|each| match each.beside.is_empty() {
-        true => vec![each.harts],
-        false => each.beside.clone(),
-    });
+    let beside = all().flat_map(Description::parts).map(|harts| harts.len() as u16);
     Ok(Description {
         recorder: together(|each| &each.recorder),
         recorded: all().map(|each| &*each.recorded).collect::<Vec<_>>().join(" | "),

@@ -21,6 +21,7 @@ mod tests;
 mod writer;
 
 use std::io;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,22 @@ pub struct Description {
     /// Of traces that were put side by side: how many harts each has, in order. Empty of one alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<u16>,
+}
+
+impl Description {
+    /// Which harts are of which of the traces that were put side by side; all are of one, if nothing is said that they are.
+    pub fn parts(&self) -> Vec<Range<u16>> {
+        if self.beside.iter().map(|harts| u64::from(*harts)).sum::<u64>() != u64::from(self.harts) {
+            return std::iter::once(0..self.harts).collect();
+        }
+        let parts = self.beside.iter().scan(0, |end, harts| {
+            let first = *end;
+            *end += *harts;
+            Some(first..*end)
+        });
+        // One without harts has nothing.
+        parts.filter(|harts| !harts.is_empty()).collect()
+    }
 }
 
 /// Why a trace cannot be written or read.

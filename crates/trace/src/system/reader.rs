@@ -255,7 +255,7 @@ fn recognise(head: &[u8]) -> Result<(), TraceError> {
         [0xd4, 0xc3, 0xb2, 0xa1, ..] | [0x4d, 0x3c, 0xb2, 0xa1, ..] | [0x0a, 0x0d, 0x0d, 0x0a, ..] => {
             foreign("it is a capture of packets; --trace of a stream's [loadgen] replays those")
         }
-        _ if MAGIC.starts_with(head) => Err(TraceError::CutOff),
+        _ if MAGIC.starts_with(head) || head.starts_with(MAGIC) => Err(TraceError::CutOff),
         // Compressed, too.
         _ => foreign(
             "it does not begin with \"DBtrace\"; `trace run` plays one of ChampSim's as it is, `trace convert` makes one of ours of it",

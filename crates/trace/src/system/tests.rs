@@ -233,7 +233,7 @@ fn a_file_that_is_none_is_told_for_what_it_is() {
     assert!(refusal(b"\x7fELF and so on").contains("a program"));
     assert!(refusal(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).contains("packets"));
     assert!(refusal(b"hello, world of traces").contains("does not begin with"));
-    assert!(refusal(b"DBtr").contains("cut off"));
+    assert!(refusal(b"DBtr").contains("cut off") && refusal(b"DBtrace\n\x02\0").contains("cut off"));
     assert!(refusal(b"DBtrace\n\x03\0\0\0\0\0\0\0").contains("version 3"));
 }
 
