@@ -39,7 +39,7 @@ pub struct PlayArgs {
     warmup: Option<Warmup>,
     /// Measure so many instructions behind them, instead of all
     ///
-    /// Short for --set playback.instructions=N.
+    /// Blocks are played whole: up to some dozen more. Short for --set playback.instructions=N.
     #[arg(long, value_name = "N")]
     instructions: Option<u64>,
     /// Let frames arrive at this rate, such as 5Mpps, 10Gbps or 40%, instead of as they did
