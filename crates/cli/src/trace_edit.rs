@@ -1,6 +1,5 @@
 //! `doorbell trace cut` and `merge`: traces made of traces.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -73,11 +72,8 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
 /// A trace without names was written: those of one that it took the place of are no longer beside it.
 pub fn forget_names(output: &Path) -> anyhow::Result<()> {
     let path = RecordedNames::beside(output);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error)
-            .with_context(|| format!("cannot remove {}, the names of another trace", path.display())),
-        _ => Ok(()),
-    }
+    doorbell_files::remove(&path)
+        .with_context(|| format!("cannot remove {}, the names of another trace", path.display()))
 }
 
 /// Whether two paths lead to one file.

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 pub mod champsim;
 pub mod container;
 mod source;

@@ -2,12 +2,12 @@
 //!
 //! A block ends where a branch is, as a machine's do, or behind so many ops.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::{io, thread};
+use std::io;
 
 use doorbell_sim::Op;
 
 use super::{Again, Error, OpStream};
+use crate::batches::Batches;
 
 /// So many ops of one block, and more if an instruction has them.
 const BLOCK_OPS: usize = 64;
@@ -28,9 +28,7 @@ struct Batch {
 
 /// See the module.
 pub struct Blocks {
-    batches: Receiver<Batch>,
-    /// Batches that were used, for the thread to fill again.
-    used: Sender<Batch>,
+    batches: Batches<Batch>,
     batch: Batch,
     /// How many blocks and ops of the batch have been taken.
     blocks: usize,
@@ -39,11 +37,10 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(stream: OpStream<Again>) -> io::Result<Blocks> {
-        let (filled, batches) = sync_channel(BATCHES_AHEAD);
-        let (used, empty) = channel();
-        thread::Builder::new().name("trace ops".to_owned()).spawn(move || make(stream, &filled, &empty))?;
-        Ok(Blocks { batches, used, batch: Batch::default(), blocks: 0, ops: 0, position: 0 })
+    pub(super) fn new(mut stream: OpStream<Again>) -> io::Result<Blocks> {
+        let batches =
+            Batches::new("trace ops", BATCHES_AHEAD, move |batch: &mut Batch| batch.fill(&mut stream))?;
+        Ok(Blocks { batches, batch: Batch::default(), blocks: 0, ops: 0, position: 0 })
     }
 
     /// Instructions before the next block.
@@ -69,36 +66,30 @@ impl Blocks {
     }
 
     fn next_batch(&mut self) -> Result<bool, Error> {
-        let mut used = std::mem::take(&mut self.batch);
         (self.blocks, self.ops) = (0, 0);
-        if let Some(error) = used.failed.take() {
-            return Err(error);
+        match self.batch.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(self.batches.next(&mut self.batch)),
         }
-        // At the end nobody takes it any more.
-        _ = self.used.send(used);
-        let Ok(batch) = self.batches.recv() else { return Ok(false) };
-        self.batch = batch;
-        Ok(true)
     }
 }
 
-/// What the thread does: makes batches until the end, or until nobody takes them.
-fn make(mut stream: OpStream<Again>, filled: &SyncSender<Batch>, empty: &Receiver<Batch>) {
-    loop {
-        let mut batch = empty.try_recv().unwrap_or_default();
-        batch.ops.clear();
-        batch.blocks.clear();
-        let mut more = true;
-        while more && batch.ops.len() < BATCH_OPS {
-            match block(&mut stream, &mut batch.ops) {
-                Ok(0) => more = false,
-                Ok(instructions) => batch.blocks.push((batch.ops.len(), instructions)),
-                Err(error) => (batch.failed, more) = (Some(error), false),
+impl Batch {
+    /// What the thread does. Whether there may be more.
+    fn fill(&mut self, stream: &mut OpStream<Again>) -> bool {
+        self.ops.clear();
+        self.blocks.clear();
+        while self.ops.len() < BATCH_OPS {
+            match block(stream, &mut self.ops) {
+                Ok(0) => return false,
+                Ok(instructions) => self.blocks.push((self.ops.len(), instructions)),
+                Err(error) => {
+                    self.failed = Some(error);
+                    return false;
+                }
             }
         }
-        if filled.send(batch).is_err() || !more {
-            return;
-        }
+        true
     }
 }
 

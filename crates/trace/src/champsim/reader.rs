@@ -7,10 +7,9 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread;
 
 use super::{Compression, Error, Record, Variant, foreign};
+use crate::batches::Batches;
 use crate::container::{Failure, MEMORY_MIB, Unpacker};
 
 /// 256 KiB, or 384 of the larger variant.
@@ -19,6 +18,7 @@ const BLOCK_RECORDS: usize = 4096;
 const BLOCKS_AHEAD: usize = 3;
 
 /// Decompressed bytes, a whole number of records unless they are the last ones.
+#[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
     length: usize,
@@ -31,9 +31,7 @@ pub struct Reader {
     file: PathBuf,
     variant: Variant,
     compression: Compression,
-    blocks: Receiver<Block>,
-    /// Blocks that were used, for the thread to fill again.
-    used: Sender<Vec<u8>>,
+    blocks: Batches<Block>,
     block: Block,
     at: usize,
     records: u64,
@@ -60,22 +58,18 @@ impl Reader {
         variant: Variant,
     ) -> Result<Reader, Error> {
         let file = name.into();
-        let unpacker = match Unpacker::new(from) {
+        let mut unpacker = match Unpacker::new(from) {
             Ok(Some(unpacker)) => unpacker,
             Ok(None) => return Err(Error::Empty(file)),
             Err(error) => return Err(Error::Read { file, records: 0, error }),
         };
         let compression = unpacker.compression();
-        let (filled, blocks) = sync_channel(BLOCKS_AHEAD);
-        let (used, empty) = channel();
         let block_bytes = BLOCK_RECORDS * variant.record_bytes();
-        thread::Builder::new()
-            .name("trace".to_owned())
-            .spawn(move || unpack(unpacker, block_bytes, &filled, &empty))
-            .map_err(|error| Error::open(&file, error))?;
-        let block = Block { bytes: Vec::new(), length: 0, end: None };
+        let fill = move |block: &mut Block| block.fill(&mut unpacker, block_bytes);
+        let blocks = Batches::new("trace", BLOCKS_AHEAD, fill).map_err(|error| Error::open(&file, error))?;
+        let block = Block::default();
         let mut reader =
-            Reader { file, variant, compression, blocks, used, block, at: 0, records: 0, has_ended: false };
+            Reader { file, variant, compression, blocks, block, at: 0, records: 0, has_ended: false };
         reader.next_block();
         if let Some((what, advice)) = foreign::kind(&reader.block.bytes[..reader.block.length]) {
             return Err(Error::NoTrace { file: reader.file, what, advice });
@@ -94,10 +88,7 @@ impl Reader {
     }
 
     fn next_block(&mut self) {
-        let next = self.blocks.recv().expect("the thread says when the last block has come");
-        let used = std::mem::replace(&mut self.block, next);
-        // A thread that has ended needs none.
-        let _ = self.used.send(used.bytes);
+        assert!(self.blocks.next(&mut self.block), "the thread says when the last block has come");
         self.at = 0;
     }
 
@@ -163,22 +154,14 @@ impl Iterator for Reader {
     }
 }
 
-/// What the thread does: gives blocks until the end, or until nobody takes them.
-fn unpack(
-    mut from: Unpacker<impl Read>,
-    block_bytes: usize,
-    filled: &SyncSender<Block>,
-    empty: &Receiver<Vec<u8>>,
-) {
-    loop {
-        let mut bytes = empty.try_recv().unwrap_or_default();
-        bytes.resize(block_bytes, 0);
-        let (length, outcome) = from.fill(&mut bytes);
-        let end = if length < block_bytes || outcome.is_err() { Some(outcome) } else { None };
-        let is_last = end.is_some();
-        if filled.send(Block { bytes, length, end }).is_err() || is_last {
-            return;
-        }
+impl Block {
+    /// What the thread does. Whether there are more.
+    fn fill(&mut self, from: &mut Unpacker<impl Read>, block_bytes: usize) -> bool {
+        self.bytes.resize(block_bytes, 0);
+        let (length, outcome) = from.fill(&mut self.bytes);
+        let is_last = length < block_bytes || outcome.is_err();
+        (self.length, self.end) = (length, is_last.then_some(outcome));
+        !is_last
     }
 }
 

@@ -5,7 +5,6 @@
 //! processor and puts the addresses in.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, PhysAddr};
@@ -15,6 +14,7 @@ use super::hart::{HartDecoder, PAGE_SHIFT, Page, Step, ToldBlock, instructions};
 use super::merge::Extent;
 use super::reader::{Chunks, malformed};
 use super::shape::Shape;
+use crate::batches::Batches;
 
 /// A batch is handed over when it has so many blocks or addresses.
 const BATCH: usize = 4096;
@@ -79,9 +79,7 @@ struct Known {
 
 /// Reads a hart's blocks.
 pub struct HartReader {
-    batches: Receiver<Batch>,
-    /// Where used batches go to be filled again.
-    used: Sender<Batch>,
+    batches: Batches<Batch>,
     batch: Batch,
     /// How much of the batch has been taken.
     blocks: usize,
@@ -100,13 +98,10 @@ pub struct HartReader {
 impl HartReader {
     /// Of chunks, before which the hart has come to instruction `position`.
     pub(super) fn new(chunks: Chunks, position: u64) -> Result<HartReader, TraceError> {
-        let (to, batches) = sync_channel(AHEAD);
-        let (used, back) = channel();
-        let decoding = Decoding { chunks, decoder: None, position };
-        std::thread::Builder::new().name("trace decoder".into()).spawn(move || decoding.run(&to, &back))?;
+        let mut decoding = Decoding { chunks, decoder: None, position };
+        let batches = Batches::new("trace decoder", AHEAD, move |batch| decoding.run(batch))?;
         Ok(HartReader {
             batches,
-            used,
             batch: Batch::default(),
             blocks: 0,
             addresses: 0,
@@ -221,15 +216,10 @@ impl HartReader {
     fn next_batch(&mut self) -> Result<bool, TraceError> {
         (self.blocks, self.addresses, self.news) = (0, 0, 0);
         (self.shape, self.step) = (NO_SHAPE, NO_STEP);
-        let mut used = std::mem::take(&mut self.batch);
-        if let Some(error) = used.failed.take() {
-            return Err(error);
+        match self.batch.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(self.batches.next(&mut self.batch)),
         }
-        // At the end nobody takes it any more.
-        _ = self.used.send(used);
-        let Ok(batch) = self.batches.recv() else { return Ok(false) };
-        self.batch = batch;
-        Ok(true)
     }
 
     #[cold]
@@ -277,24 +267,18 @@ struct Decoding {
 }
 
 impl Decoding {
-    fn run(mut self, to: &SyncSender<Batch>, back: &Receiver<Batch>) {
-        loop {
-            let mut batch = back.try_recv().unwrap_or_default();
-            batch.addresses.clear();
-            batch.memory = Extent::default();
-            batch.steps.clear();
-            batch.blocks.clear();
-            batch.news.clear();
-            let more = match self.fill(&mut batch) {
-                Ok(more) => more,
-                Err(error) => {
-                    batch.failed = Some(error);
-                    false
-                }
-            };
-            // Whoever reads no further hears no more.
-            if to.send(batch).is_err() || !more {
-                return;
+    /// What the thread does. Whether there may be more.
+    fn run(&mut self, batch: &mut Batch) -> bool {
+        batch.addresses.clear();
+        batch.memory = Extent::default();
+        batch.steps.clear();
+        batch.blocks.clear();
+        batch.news.clear();
+        match self.fill(batch) {
+            Ok(more) => more,
+            Err(error) => {
+                batch.failed = Some(error);
+                false
             }
         }
     }
