@@ -45,8 +45,6 @@ const THREADS: u32 = 2;
 pub(crate) struct OutOfOrder {
     units: Units,
     state: State,
-    /// Whether a register may be what an op that has an entry in the window waits for: of a thread, it depends on its part.
-    scarce_registers: bool,
 }
 
 /// All that is saved as it is.
@@ -122,8 +120,7 @@ impl OutOfOrder {
             commit_cycles: u64::from(config.commit_cycles),
             parts: 0,
         };
-        let scarce_registers = state.registers_free.iter().any(|file| state.window.may_outlast(file));
-        OutOfOrder { units: Units::new(config), state, scarce_registers }
+        OutOfOrder { units: Units::new(config), state }
     }
 
     /// Whether it is one of a core's threads, whose turn it is: what prices its ops is then made for `THREADS`, and looks at nothing of
@@ -214,8 +211,7 @@ impl OutOfOrder {
         let state = &mut self.state;
         let own = state.window.free_from();
         let (mut room, mut back) = if room > own { (room, back) } else { (own, None) };
-        if (THREADS || self.scarce_registers)
-            && op.destination != 0
+        if op.destination != 0
             && let registers = &state.registers_free[file(op.destination)]
             && (THREADS || state.window.may_outlast(registers))
         {
@@ -302,8 +298,7 @@ impl OutOfOrder {
             }
             state.common.counts.iq_cycles += executed.leaves - dispatched.at;
         }
-        if (THREADS || self.scarce_registers)
-            && op.destination != 0
+        if op.destination != 0
             && let registers = &mut state.registers_free[file(op.destination)]
             && (THREADS || state.window.may_outlast(registers))
         {
@@ -340,7 +335,7 @@ impl OutOfOrder {
         let OutOfOrder { units, mut state, .. } = OutOfOrder::new(config);
         state.common = state.common.of_thread(thread);
         state.part(config, 1);
-        OutOfOrder { units, state, scarce_registers: true }
+        OutOfOrder { units, state }
     }
 
     /// A thread has all that threads part between them, or its half.
