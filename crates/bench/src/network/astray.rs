@@ -23,8 +23,9 @@ pub(crate) fn astray(plan: &NetworkConfig, sent: &[Direction]) -> Vec<String> {
         let (mac, to) = (own.traffic.destination, &plan.nodes[node].0);
         (offered > 0 && arrived == 0).then(|| {
             format!(
-                "none of {name}'s frames reached {to} in the measurement: switches have {to}'s station ({mac}) behind another port, from where a \
-                 program sent back frames that were flooded to it; join the two by another switch, or send to one program only"
+                "none of {name}'s frames reached {to} in the measurement: perhaps a switch has {to}'s station ({mac}) behind another port, \
+                 from where a program sent back frames that were flooded to it; then join the two by another switch, or send to one \
+                 program only"
             )
         })
     };

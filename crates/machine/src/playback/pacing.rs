@@ -39,7 +39,7 @@ impl Pacing {
         }
         if let Some(device) = survey.divided(harts) {
             return refuse(format!(
-                "harts that were not recorded together tell what its device {device} did"
+                "harts that were not recorded together tell what its device {device} did; play it as recorded"
             ));
         }
         if let Pace::Closed { window } = self.pace {
