@@ -111,22 +111,11 @@ impl Units {
         let hint = &mut self.hints[pool as usize];
         *hint = (*hint).max(floor);
         let mut at = from.max(*hint);
-        let fresh = self.taken.fresh;
-        loop {
-            let cycle = self.taken.place(at);
-            if cycle.number != at {
-                if cycle.number < at {
-                    *cycle = Cycle { number: at, counts: fresh + take };
-                }
-                return at;
-            }
-            if cycle.counts & guard == 0 {
-                cycle.counts += take;
-                return at;
-            }
+        while !self.taken.try_take(at, guard, take) {
             *hint += u64::from(*hint == at);
             at += 1;
         }
+        at
     }
 
     /// The same for a unit that is busy for several cycles.
@@ -149,8 +138,10 @@ impl Units {
     /// Writes a result in the first cycle from `from` on.
     #[inline(always)]
     pub(crate) fn write_back(&mut self, from: u64) -> u64 {
-        let at = self.taken.first_free(from, guard(Pool::Writeback as u32));
-        self.taken.take(at, one(Pool::Writeback as u32));
+        let mut at = from;
+        while !self.taken.try_take(at, guard(Pool::Writeback as u32), one(Pool::Writeback as u32)) {
+            at += 1;
+        }
         at
     }
 

@@ -8,7 +8,7 @@ use crate::config::CacheConfig;
 use crate::in_flight::{InFlight, InFlightState};
 use crate::prefetch::{Prefetcher, PrefetcherState};
 use crate::replacement::ReplacerState;
-use crate::slots::{Slots, SlotsState};
+use crate::slots::{Ports, SlotsState};
 use crate::stats::CacheStats;
 use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 
@@ -16,7 +16,7 @@ use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     pub tags: Tags,
-    pub ports: Slots,
+    pub ports: Ports,
     pub mshrs: InFlight,
     pub buffer: InFlight,
     pub latency: u64,
@@ -60,7 +60,7 @@ impl Cache {
         Cache {
             quick: false,
             tags,
-            ports: Slots::new(config.ports, window),
+            ports: Ports::new(config.ports, window),
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
             latency: u64::from(config.latency),

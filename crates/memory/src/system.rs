@@ -14,7 +14,7 @@ use crate::config::{Inclusion, MemoryConfig, PrivateConfig, WalkEntry};
 use crate::dca::{DEVICES_MAX, DcaPolicy, Steering};
 use crate::dram::Dram;
 use crate::fabric::Fabric;
-use crate::slots::Slots;
+use crate::slots::Link;
 use crate::stats::{CoreStats, DeviceAccount, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats};
 
 /// Cycles that ports of private caches remember.
@@ -60,9 +60,9 @@ pub(crate) struct Private {
     /// There is no L2: what stands for it says only what is in the L1s.
     pub directory: bool,
     /// Lines to the LLC.
-    pub to: Slots,
+    pub to: Link,
     /// Lines from the LLC.
-    pub from: Slots,
+    pub from: Link,
     pub walks: WalkEntry,
     /// Ways of the LLC that its lines may take.
     pub llc_ways: u32,
@@ -90,8 +90,8 @@ impl Private {
             l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).be_quick(),
             l2: Cache::new(&if directory { caches.directory() } else { caches.l2.clone() }, PRIVATE_WINDOW),
             directory,
-            to: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
-            from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
+            to: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
+            from: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
             walks: caches.walks,
             llc_ways: caches.llc_ways.0,
             stats: CoreStats::default(),
@@ -123,8 +123,8 @@ pub struct MemorySystem<M> {
     pub(crate) latency: u64,
     pub(crate) snoop_latency: u64,
     pub(crate) io_latency: u64,
-    pub(crate) io_in: Slots,
-    pub(crate) io_out: Slots,
+    pub(crate) io_in: Link,
+    pub(crate) io_out: Link,
     pub(crate) header_bytes: u32,
     pub(crate) classes: LineClasses,
     pub(crate) steering: Steering,
@@ -207,8 +207,8 @@ impl<M: MainMemory> MemorySystem<M> {
             latency: u64::from(ic.latency),
             snoop_latency: u64::from(ic.snoop_latency),
             io_latency: u64::from(ic.io_latency),
-            io_in: Slots::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
-            io_out: Slots::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
+            io_in: Link::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
+            io_out: Link::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
             header_bytes: config.header_bytes,
             classes: LineClasses::new(span.lines),
             steering: Steering::new(&config.dca, harts.len(), config.levels == 3),

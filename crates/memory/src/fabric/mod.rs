@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backing::MainMemory;
 use crate::config::MemoryConfig;
-use crate::slots::{Slots, SlotsState};
+use crate::slots::{Link, Ports, SlotsState};
 use crate::system::MemorySystem;
 use config::Places;
 use routes::Routes;
@@ -43,8 +43,8 @@ pub(crate) struct Moment {
 /// One link's bookings.
 #[derive(Clone, Debug)]
 struct Wires {
-    requests: Slots,
-    lines: Slots,
+    requests: Ports,
+    lines: Link,
     hop: u64,
     stats: LinkStats,
 }
@@ -52,7 +52,7 @@ struct Wires {
 /// One slice's ports.
 #[derive(Clone, Debug)]
 struct Slice {
-    ports: Slots,
+    ports: Ports,
     stats: SliceStats,
 }
 
@@ -81,12 +81,12 @@ impl Fabric {
         let places = places.expect("the configuration is valid")?;
         let routes = Routes::new(own.kind, &places, (own.hop, own.hop_across));
         let wires = routes.links.iter().map(|link| Wires {
-            requests: Slots::new(1, LINK_WINDOW),
-            lines: Slots::new(own.bytes_per_cycle, LINK_WINDOW),
+            requests: Ports::new(1, LINK_WINDOW),
+            lines: Link::new(own.bytes_per_cycle, LINK_WINDOW),
             hop: link.hop,
             stats: LinkStats::default(),
         });
-        let slice = Slice { ports: Slots::new(config.llc.ports, PORT_WINDOW), stats: SliceStats::default() };
+        let slice = Slice { ports: Ports::new(config.llc.ports, PORT_WINDOW), stats: SliceStats::default() };
         let slices = vec![slice; places.slices.len()];
         let line_cycles = LINE_BYTES.div_ceil(u64::from(own.bytes_per_cycle));
         Some(Fabric { wires: wires.collect(), slices, line_cycles, places, routes })
