@@ -121,6 +121,9 @@ impl Case {
         if config.platform.harts > 1 && profile != Profile::Disk && seed & 1 << 20 != 0 {
             config.hart = unequal_hart();
         }
+        if config.platform.harts > 1 && profile != Profile::Disk && seed >> 29 & 1 == 1 {
+            config.core.lookahead = Ps::from_ns(if seed & 1 << 30 == 0 { 20 } else { 1_000 });
+        }
         let disks = if profile == Profile::Disk { 1 + (choice >> 1 & 1) } else { 0 };
         config.disk.latency = Ps::from_ns(100 * u64::from(choice >> 4));
         config.disk.written_max = Bytes(8 << 10);

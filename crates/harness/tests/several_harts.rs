@@ -3,7 +3,7 @@
 
 use doorbell_harness::assembler::{Assembler, Reg, T0, T1, T2, X0};
 use doorbell_harness::guest::small_machine;
-use doorbell_machine::{Limits, Machine, Outcome};
+use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome};
 use doorbell_sim::{PhysAddr, Ps};
 
 const BASE: u64 = 0x8000_0000;
@@ -60,25 +60,48 @@ fn parts(first: impl FnOnce(&mut Assembler), others: impl FnOnce(&mut Assembler)
     asm.finish()
 }
 
-fn machine(harts: u32, quantum: Ps, program: &[u8]) -> Machine {
+/// How harts take turns.
+#[derive(Clone, Copy, Debug)]
+enum Turns {
+    /// With this quantum.
+    Functional(Ps),
+    /// Functionally or timed, with this lookahead.
+    Ahead(CoreModel, Ps),
+}
+
+fn machine(harts: u32, turns: Turns, program: &[u8]) -> Machine {
     let mut config = small_machine();
     config.platform.harts = harts;
     config.platform.nics = 0;
-    config.core.quantum = quantum;
+    match turns {
+        Turns::Functional(quantum) => config.core.quantum = quantum,
+        Turns::Ahead(model, lookahead) => {
+            config.core.model = model;
+            config.core.lookahead = lookahead;
+        }
+    }
     let mut machine = Machine::new(config, 1).expect("the configuration is legal");
     assert!(machine.load_bare(program));
+    machine.set_mode(Mode::Detailed);
     machine
 }
 
 /// Runs until all harts sleep.
-fn run(harts: u32, quantum: Ps, program: &[u8]) -> Machine {
-    let mut machine = machine(harts, quantum, program);
+fn run(harts: u32, turns: Turns, program: &[u8]) -> Machine {
+    let mut machine = machine(harts, turns, program);
     assert_eq!(machine.run(&Limits::until(Ps::from_ms(20))), Outcome::Asleep);
     machine
 }
 
-fn quanta() -> [Ps; 3] {
-    [Ps::from_ns(10), Ps::from_ns(500), Ps::from_us(100)]
+fn functional() -> [Turns; 3] {
+    [Ps::from_ns(10), Ps::from_ns(500), Ps::from_us(100)].map(Turns::Functional)
+}
+
+fn all_turns() -> impl Iterator<Item = Turns> {
+    let ahead = [CoreModel::Functional, CoreModel::Timed].into_iter().flat_map(|model| {
+        [Ps::ZERO, Ps::from_ns(10), Ps::from_us(1)].map(|lookahead| Turns::Ahead(model, lookahead))
+    });
+    functional().into_iter().chain(ahead)
 }
 
 fn value(machine: &Machine, address: u64) -> u64 {
@@ -103,11 +126,11 @@ fn no_increment_by_reservation_or_by_atomic_is_lost() {
     asm.branch(1, A3, X0, again.wrapping_sub(asm.here()) as i32);
     wfi_for_ever(&mut asm);
     let program = asm.finish();
-    for quantum in quanta() {
+    for turns in all_turns() {
         for harts in [2, 4] {
-            let machine = run(harts, quantum, &program);
+            let machine = run(harts, turns, &program);
             let expected = u64::from(harts) * ROUNDS;
-            assert_eq!([value(&machine, line(0)), value(&machine, line(1))], [expected; 2], "{quantum}");
+            assert_eq!([value(&machine, line(0)), value(&machine, line(1))], [expected; 2], "{turns:?}");
         }
     }
 }
@@ -136,9 +159,9 @@ fn a_reservation_breaks_even_if_the_old_value_is_put_back() {
             set(asm, line(3), 1);
         },
     );
-    for quantum in quanta() {
-        let machine = run(2, quantum, &program);
-        assert_eq!(value(&machine, line(4)), 1, "the store-conditional fails; quantum {quantum}");
+    for turns in all_turns() {
+        let machine = run(2, turns, &program);
+        assert_eq!(value(&machine, line(4)), 1, "the store-conditional fails; {turns:?}");
     }
 }
 
@@ -172,10 +195,10 @@ fn time_never_goes_back_from_one_hart_to_another() {
             asm.store(3, false, A3, A1);
         },
     );
-    for quantum in quanta() {
-        let machine = run(2, quantum, &program);
+    for turns in all_turns() {
+        let machine = run(2, turns, &program);
         assert!(value(&machine, line(0)) > 0);
-        assert_eq!(value(&machine, line(2)), 0, "backward steps with quantum {quantum}");
+        assert_eq!(value(&machine, line(2)), 0, "backward steps with {turns:?}");
     }
 }
 
@@ -208,9 +231,9 @@ fn code_that_another_hart_changes_is_executed_as_it_is_then() {
             call(asm, line(4));
         },
     );
-    for quantum in quanta() {
-        let machine = run(2, quantum, &program);
-        assert_eq!([value(&machine, line(3)), value(&machine, line(4))], [5, 6], "quantum {quantum}");
+    for turns in all_turns() {
+        let machine = run(2, turns, &program);
+        assert_eq!([value(&machine, line(3)), value(&machine, line(4))], [5, 6], "{turns:?}");
     }
 }
 
@@ -242,8 +265,8 @@ fn a_software_interrupt_wakes_a_sleeping_hart_at_the_moment_it_is_sent() {
             asm.csr_write(0x304, X0);
         },
     );
-    for quantum in quanta() {
-        let machine = run(2, quantum, &program);
+    for turns in functional() {
+        let machine = run(2, turns, &program);
         let (sent, woken) = (value(&machine, line(1)), value(&machine, line(2)));
         // Five instructions of 0.3 ns; the clock counts nanoseconds.
         assert!(sent > 0 && (sent..=sent + 5).contains(&woken), "sent at {sent}, woken at {woken}");

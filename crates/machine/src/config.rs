@@ -94,6 +94,10 @@ pub struct PlatformConfig {
     pub boot_seed: u64,
 }
 
+fn is_no_time(time: &Ps) -> bool {
+    *time == Ps::ZERO
+}
+
 fn is_one(threads: &u32) -> bool {
     *threads == 1
 }
@@ -144,6 +148,11 @@ pub struct CoreConfig {
     /// How far one hart may run ahead of the others while the machine runs functionally: 10ns to 100us. With one hart it
     /// does not matter.
     pub quantum: Ps,
+    /// How far a hart may run ahead of devices and, also where harts are timed, of other harts: 0 to 1us. 0 is exact: a timed hart goes on
+    /// block by block, when it is the earliest, and a functional one stops at each event. Otherwise what a hart sees of devices and
+    /// other harts is so late at most, and many harts cost the host less. With one hart it does not matter; threads of a core need 0.
+    #[serde(skip_serializing_if = "is_no_time")]
+    pub lookahead: Ps,
 }
 
 impl Default for CoreConfig {
@@ -154,6 +163,7 @@ impl Default for CoreConfig {
             ipc: 1.0,
             warming_ipc: 3.0,
             quantum: Ps::from_ns(500),
+            lookahead: Ps::ZERO,
         }
     }
 }
@@ -184,6 +194,11 @@ impl CoreConfig {
             (QUANTUM_MIN..=QUANTUM_MAX).contains(&self.quantum),
             "quantum",
             format!("{} is not from \"10ns\" to \"100us\"", self.quantum),
+        )?;
+        check(
+            self.lookahead <= LOOKAHEAD_MAX,
+            "lookahead",
+            format!("{} is not from \"0ns\" to \"1us\"", self.lookahead),
         )?;
         let problem = "it must be 1.0 where the model is \"timed\"".to_owned();
         check(self.model != CoreModel::Timed || self.ipc == 1.0, "ipc", problem)
@@ -221,6 +236,8 @@ const QUANTUM_MAX: Ps = Ps::from_us(100);
 /// has waited for credits, which come back over a way of three latencies of at most 1 ms each.
 pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
 const QUANTUM_MIN: Ps = Ps::from_ns(10);
+/// The largest `core.lookahead`.
+const LOOKAHEAD_MAX: Ps = Ps::from_us(1);
 const HARTS_MAX: u32 = 16;
 /// The ports that a machine can have.
 pub(crate) const NICS_MAX: u32 = 8;
@@ -265,6 +282,9 @@ impl MachineConfig {
         let problem =
             format!("{}, and {} harts (platform.harts) are no whole number of cores", p.threads, p.harts);
         check(whole, "platform.threads", problem)?;
+        let apart = self.core.lookahead;
+        let problem = format!("{apart}; threads of a core (platform.threads=2) stay together, and need 0ns");
+        check(p.threads == 1 || apart == Ps::ZERO, "core.lookahead", problem)?;
         self.check_beside()?;
         self.harts().validate(self.cores_and_beside())?;
         if p.threads > 1 {

@@ -40,7 +40,7 @@ pub struct HartTable {
 }
 
 /// Keys of `[core]` that hold for the whole machine.
-const SHARED_CORE: [&str; 2] = ["model", "quantum"];
+const SHARED_CORE: [&str; 3] = ["model", "quantum", "lookahead"];
 /// Parts of `[memory]` that harts share.
 const SHARED_MEMORY: [&str; 6] = ["llc", "interconnect", "coherence", "header_bytes", "dca", "dram"];
 
@@ -288,6 +288,8 @@ mod tests {
             ("hart.1.core.ipc=2", "hart.1.core.ipc", "1.0 where the model is \"timed\""),
             ("hart.1.core.model=functional", "hart.1.core.model", "set core.model"),
             ("hart.1.core.quantum=1us", "hart.1.core.quantum", "set core.quantum"),
+            ("hart.1.core.lookahead=1ns", "hart.1.core.lookahead", "set core.lookahead"),
+            ("core.lookahead=2us", "core.lookahead", "\"0ns\" to \"1us\""),
             ("hart.1.pipeline.rob=0", "hart.1.pipeline.rob", "1 to 4096"),
             ("hart.1.pipeline.kind=vliw", "hart.1.pipeline.kind", "out-of-order"),
             ("hart.1.memory.llc.size=1MiB", "hart.1.memory.llc", "set memory.llc"),

@@ -5,6 +5,10 @@
 //! same time keeps them closer: a hart that wants to read the time or to access a device waits until no other is
 //! behind it, so that time never seems to go back and devices are accessed in order of time.
 //!
+//! With a `core.lookahead` segments are as long as that, and events in them happen when all harts have come to their end: a hart that goes on
+//! for some time finds its state in the host's caches, where turns that end at each event of many cores' frames, or, of timed
+//! harts, with each block, find it gone. A hart that wants to read the time or to access a device waits for events behind it, too.
+//!
 //! Whose turn it is follows from the machine's state alone: where a run is stopped and taken up again, by a limit, a
 //! debugger or a checkpoint, nothing comes out differently. That is why a limit in time does not cut a turn short
 //! (the run ends once every hart has come to the end of the limit's segment), why it is part of the state which harts
@@ -38,16 +42,29 @@ impl Turns {
         self.ahead.len() == harts
     }
 
-    /// The first hart that has not come to the segment's end and need not wait.
-    fn next(&self, at: &[Ps], end: Ps) -> Turn {
+    /// The first hart that has not come to the segment's end and need not wait: for the others, or for the next event.
+    fn next(&self, at: &[Ps], end: Ps, event: Ps) -> Option<Turn> {
         let (first, second) = first_two(at);
-        let others = |index: usize| if at[index] == first { second } else { first };
+        let others = |index: usize| event.min(if at[index] == first { second } else { first });
         let waits = |index: &usize| self.ahead[*index] && at[*index] > others(*index);
-        let next = (0..at.len()).find(|index| at[*index] < end && !waits(index));
-        let hart = next.expect("the hart that is furthest behind waits for none");
+        let hart = (0..at.len()).find(|index| at[*index] < end && !waits(index))?;
         let waiting = (0..at.len()).filter(|index| at[*index] > at[hart] && waits(index));
         let end = waiting.map(|index| at[index]).min().unwrap_or(end).min(end);
-        Turn { hart, end, others: others(hart) }
+        Some(Turn { hart, end, others: others(hart) })
+    }
+
+    /// A hart's turn begins.
+    fn begin(&mut self, hart: usize) {
+        self.ahead[hart] = false;
+    }
+
+    /// A hart's turn has ended so.
+    fn ended(&mut self, hart: usize, stop: &Stop) {
+        match stop {
+            Stop::Ahead => self.ahead[hart] = true,
+            Stop::Slot => {}
+            _ => self.restart(),
+        }
     }
 }
 
@@ -66,55 +83,62 @@ fn first_two(at: &[Ps]) -> (Ps, Ps) {
 impl Machine {
     /// Runs a machine with several harts; see [`Machine::run`].
     pub(crate) fn run_in_turns(&mut self, limits: &Limits) -> Outcome {
+        let (segment, ahead) = self.segment();
+        let end_of = |at: Ps| Ps((at.0 / segment.0 + 1).saturating_mul(segment.0));
+        // Where the segment ends that the limit in time lies in.
+        let last_end = Ps(limits.time.0.checked_next_multiple_of(segment.0).unwrap_or(u64::MAX));
         loop {
             if let Some(outcome) = self.ended(limits) {
                 return outcome;
             }
-            let next_event = self.queue.next_time();
-            let earliest = self.harts.ready().iter().copied().min().filter(|at| *at < Ps::MAX);
-            if earliest.is_none() && next_event == Ps::MAX {
+            let event = self.queue.next_time();
+            let earliest = self.harts.ready().iter().copied().min().unwrap_or(Ps::MAX);
+            if earliest.min(event) == Ps::MAX {
                 return self.asleep(limits);
             }
-            let end = self.last_turns_end(limits.time).min(next_event);
-            if next_event > limits.time && earliest.is_none_or(|earliest| earliest >= end) {
-                self.reached = self.reached.max(limits.time);
-                return Outcome::Time;
+            if self.beside.is_some() && self.is_noting() {
+                self.run_beside(earliest.min(event));
+                if self.outcome.is_some() {
+                    continue;
+                }
             }
-            match earliest {
-                Some(earliest) if earliest < next_event => {
+            let end = end_of(earliest.min(event));
+            let turns_end = if ahead { end } else { end.min(event) };
+            match self.turns.next(self.harts.ready(), turns_end, event) {
+                Some(turn) if end <= last_end => {
                     if self.instructions_left(limits) == 0 {
                         return Outcome::Instructions;
                     }
-                    let end = self.segment_end(earliest).min(next_event);
-                    self.take_turn(end, limits);
+                    self.take_turn(&turn, limits);
                 }
-                _ => {
+                None if event <= limits.time => {
                     self.handle_next_event();
                     self.turns.restart();
+                }
+                _ => {
+                    self.reached = self.reached.max(limits.time);
+                    return Outcome::Time;
                 }
             }
         }
     }
 
-    fn segment_end(&self, earliest: Ps) -> Ps {
-        let quantum = self.config.core.quantum.0;
-        Ps((earliest.0 / quantum + 1).saturating_mul(quantum))
-    }
-
-    /// Where the segment ends that a limit in time lies in.
-    fn last_turns_end(&self, limit: Ps) -> Ps {
-        Ps(limit.0.checked_next_multiple_of(self.config.core.quantum.0).unwrap_or(u64::MAX))
-    }
-
-    /// The next hart runs until its turn ends.
-    fn take_turn(&mut self, end: Ps, limits: &Limits) {
-        let Turn { hart: index, end, others } = self.turns.next(self.harts.ready(), end);
-        self.harts[index].set_synced_until(others);
-        self.turns.ahead[index] = false;
-        match self.run_hart(index, end, limits) {
-            Stop::Ahead => self.turns.ahead[index] = true,
-            Stop::Slot => {}
-            _ => self.turns.restart(),
+    /// How long segments are, and whether events in them wait for their end.
+    fn segment(&self) -> (Ps, bool) {
+        match self.config.core.lookahead {
+            Ps::ZERO => (self.config.core.quantum, false),
+            lookahead => (lookahead, true),
         }
+    }
+
+    /// A hart runs until its turn ends.
+    fn take_turn(&mut self, &Turn { hart, end, others }: &Turn, limits: &Limits) {
+        self.harts[hart].set_synced_until(others);
+        self.turns.begin(hart);
+        let stop = match self.is_noting() {
+            true => self.run_hart_noting(hart, end, limits),
+            false => self.run_hart(hart, end, limits),
+        };
+        self.turns.ended(hart, &stop);
     }
 }

@@ -242,7 +242,7 @@ fn outcomes(litmus: &Litmus, preset: &str, mode: Mode, set: &[&str]) -> Vec<(Out
 
 #[test]
 fn no_litmus_program_ends_as_rvwmo_forbids_and_outcomes_vary() {
-    let machines: [(&str, Mode, &[&str]); 4] = [
+    let machines: [(&str, Mode, &[&str]); 5] = [
         ("fast", Mode::Functional, &[]),
         ("server", Mode::Warming, &[]),
         ("server", Mode::Detailed, &[]),
@@ -251,6 +251,7 @@ fn no_litmus_program_ends_as_rvwmo_forbids_and_outcomes_vary() {
             Mode::Detailed,
             &["memory.coherence.kind=directory", "memory.coherence.entries=48", "core.quantum=200ns"],
         ),
+        ("server", Mode::Detailed, &["core.lookahead=20ns"]),
     ];
     let mut varied = 0;
     for litmus in TESTS {

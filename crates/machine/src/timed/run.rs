@@ -35,6 +35,9 @@ pub(super) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps,
 impl Machine {
     /// Runs with timing models; see [`Machine::run`].
     pub(crate) fn run_noting(&mut self, limits: &Limits) -> Outcome {
+        if self.harts.len() > 1 && self.config.core.lookahead > Ps::ZERO {
+            return self.run_in_turns(limits);
+        }
         loop {
             if let Some(outcome) = self.ended(limits) {
                 return outcome;
@@ -71,7 +74,7 @@ impl Machine {
     }
 
     /// Executes blocks of a hart until its time has come to `until` or it stops for something.
-    fn run_hart_noting(&mut self, index: usize, until: Ps, limits: &Limits) {
+    pub(crate) fn run_hart_noting(&mut self, index: usize, until: Ps, limits: &Limits) -> Stop {
         let mut timing = self.timing.take().expect("the machine has timing models");
         timing.look_at_sibling(index, &self.harts);
         let end = self.instructions_left(limits).saturating_add(self.harts[index].instructions());
@@ -95,7 +98,7 @@ impl Machine {
             let at = hart.time();
             self.queue.schedule(at, Phase::Mmio, Event::DeviceStart { hart: index as u32 });
             self.timing = Some(timing);
-            return;
+            return Stop::Mmio(request);
         }
         if let Some(Stop::Mmio(request)) = stop {
             let hart = &mut self.harts[index];
@@ -106,6 +109,7 @@ impl Machine {
         if let Some(stop) = stop {
             self.act_on(index, stop, limits);
         }
+        stop.unwrap_or(Stop::Slot)
     }
 
     /// A hart's access to a device leaves its core.
