@@ -148,9 +148,9 @@ pub struct CoreConfig {
     /// How far one hart may run ahead of the others while the machine runs functionally: 10ns to 100us. With one hart it
     /// does not matter.
     pub quantum: Ps,
-    /// How far a hart may run ahead of devices and, also where harts are timed, of other harts: 0 to 1us. 0 is exact: a timed hart goes on
+    /// How far a hart may run ahead of devices and, also where harts are timed, of other harts: 0ns to 1us. 0ns is exact: a timed hart goes on
     /// block by block, when it is the earliest, and a functional one stops at each event. Otherwise what a hart sees of devices and
-    /// other harts is so late at most, and many harts cost the host less. With one hart it does not matter; threads of a core need 0.
+    /// other harts is so late at most, and many harts cost the host less. With one hart it does not matter; threads of a core need 0ns.
     #[serde(skip_serializing_if = "is_no_time")]
     pub lookahead: Ps,
 }
