@@ -35,16 +35,12 @@ pub(crate) enum Pool {
 
 const POOLS: usize = Pool::Store as usize + 1;
 
-/// What an op of a class needs.
+/// What an op of a class needs. Small, since each op asks for it.
 #[derive(Clone, Copy, Debug)]
 struct Need {
     pool: Pool,
-    latency: u32,
-    interval: u32,
-    /// The bits that say that the op cannot issue.
-    guard: u64,
-    /// What it adds.
-    take: u64,
+    latency: u16,
+    interval: u16,
 }
 
 /// See the module.
@@ -84,13 +80,8 @@ impl Units {
         ];
         let needs = OpClass::ALL.map(|class| {
             let (pool, latency, interval) = need(class, config);
-            Need {
-                pool,
-                latency,
-                interval,
-                guard: guard(pool as u32) | guard(Pool::Issue as u32),
-                take: one(pool as u32) | one(Pool::Issue as u32),
-            }
+            let small = |cycles: u32| u16::try_from(cycles).expect("validate() lets up to 1000 through");
+            Need { pool, latency: small(latency), interval: small(interval) }
         });
         Units { needs, taken: Bookings::new(&limits), hints: [0; POOLS], long: limits.map(LongUnits::new) }
     }
@@ -104,14 +95,16 @@ impl Units {
     /// Issues an op of `class` in the first cycle from `from` on. No later op will issue before `floor`.
     #[inline(always)]
     pub(crate) fn issue(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
-        let Need { pool, interval, guard, take, .. } = self.needs[class as usize];
+        let Need { pool, interval, .. } = self.needs[class as usize];
         if interval > 1 {
             return self.issue_long(class, from, floor);
         }
         let hint = &mut self.hints[pool as usize];
         *hint = (*hint).max(floor);
         let mut at = from.max(*hint);
-        while !self.taken.try_take(at, guard, take) {
+        let guards = guard(pool as u32) | guard(Pool::Issue as u32);
+        let take = one(pool as u32) | one(Pool::Issue as u32);
+        while !self.taken.try_take(at, guards, take) {
             *hint += u64::from(*hint == at);
             at += 1;
         }

@@ -16,20 +16,18 @@ use crate::events::Event;
 use crate::machine::Machine;
 use crate::run::{Limits, Outcome};
 
-/// Who is earliest (of equals, the first), and the time from which on another is.
+/// Who is earliest (of equals, the first), and the time from which on another is. Nothing is decided on the way: who goes next among many is
+/// what the host can foresee least.
 pub(super) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps, usize)>, Ps) {
-    let (mut first, mut others) = (None, Ps::MAX);
-    for (index, at) in ready {
-        match first {
-            Some((time, _)) if time <= at => others = others.min(at),
-            _ => {
-                others = first.map_or(others, |(time, _)| others.min(time));
-                first = Some((at, index));
-            }
-        }
+    let (first, who, others) = ready.fold((Ps::MAX, 0, Ps::MAX), |(first, who, others), (index, at)| {
+        let who = if at < first { index } else { who };
+        (first.min(at), who, others.min(first.max(at)))
+    });
+    match first {
+        Ps::MAX => (None, Ps::MAX),
+        // At the same time both take a block in turn.
+        _ => (Some((first, who)), others.max(first + Ps(1))),
     }
-    // At the same time both take a block in turn.
-    (first, others.max(first.map_or(Ps::ZERO, |(time, _)| time + Ps(1))))
 }
 
 impl Machine {
@@ -45,7 +43,7 @@ impl Machine {
             let next_event = self.queue.next_time();
             let horizon = next_event.min(limits.time);
             let ready = self.harts.ready().iter().copied().enumerate();
-            let (first, mut others) = earliest(ready.filter(|(_, at)| *at < Ps::MAX));
+            let (first, mut others) = earliest(ready);
             let turn = first.map_or(horizon, |(time, _)| horizon.min(time));
             if self.beside.is_some() && turn < Ps::MAX {
                 let next = self.run_beside(turn);

@@ -43,8 +43,6 @@ struct Block {
     lessons: u32,
     /// Where its first instruction lies.
     phys: PhysAddr,
-    /// For [`Exit::Next`] and [`Exit::Taken`].
-    links: [Successor; 2],
     /// The second half of an instruction that begins in the page's last halfword. It belongs to another
     /// virtual page, so such a block is checked each time and never linked to.
     straddles: Option<u16>,
@@ -69,6 +67,8 @@ pub(crate) struct Engine {
     lessons: Vec<Lesson>,
     noting: bool,
     blocks: Vec<Block>,
+    /// Where each leads by [`Exit::Next`] and [`Exit::Taken`].
+    links: Vec<[Successor; 2]>,
     /// For each page of RAM, one more than its index in `tables`; 0 if it has no blocks.
     page_index: Vec<u32>,
     tables: Vec<PageTable>,
@@ -91,6 +91,7 @@ impl Default for Engine {
             lessons: Vec::new(),
             noting: false,
             blocks: Vec::new(),
+            links: Vec::new(),
             page_index: Vec::new(),
             tables: Vec::new(),
             free_tables: Vec::new(),
@@ -179,7 +180,7 @@ impl Engine {
     #[inline(always)]
     pub fn follow(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, exit: Exit) -> BlockId {
         let which = (exit == Exit::Taken) as usize;
-        let link = self.blocks[from as usize].links[which];
+        let link = self.links[from as usize][which];
         if link.pc == hart.pc && link.context == hart.fetch_context() {
             return link.block;
         }
@@ -197,8 +198,7 @@ impl Engine {
         if self.blocks[block as usize].straddles.is_some() || hart.partly_executable {
             return NO_BLOCK;
         }
-        self.blocks[from as usize].links[which] =
-            Successor { pc: hart.pc, context: hart.fetch_context(), block };
+        self.links[from as usize][which] = Successor { pc: hart.pc, context: hart.fetch_context(), block };
         block
     }
 
@@ -286,9 +286,9 @@ impl Engine {
             first_lesson: first_lesson as u32,
             lessons: (self.lessons.len() - first_lesson) as u32,
             phys,
-            links: [NO_LINK; 2],
             straddles,
         });
+        self.links.push([NO_LINK; 2]);
         self.table_of(page, ram)[halfword] = id;
         if ram.note_code(hart.config.id, page) {
             hart.watch_stores(ram, page);
@@ -368,6 +368,7 @@ impl Engine {
         self.templates.clear();
         self.lessons.clear();
         self.blocks.clear();
+        self.links.clear();
         self.page_index.clear();
         self.tables.clear();
         self.free_tables.clear();
