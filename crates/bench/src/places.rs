@@ -131,6 +131,23 @@ pub fn image_for(image: &str, machine: &MachineConfig) -> String {
     if igb { own } else { image.to_owned() }
 }
 
+/// Built-in images whose ports Linux drives, under names by number: eth0, eth1.
+const BY_LINUX: [&str; 7] = ["net", "netperf", "nfs", "servers", "apache", "nat", "suricata"];
+
+/// Whether the ports that a built-in image's scripts go by are the machine's: Linux numbers them driver by driver.
+pub(crate) fn check_cards(image: &str, machine: &MachineConfig) -> Result<(), ConfigError> {
+    let model = |port: usize| machine.port(port).nic.model;
+    let other = (1..machine.platform.nics as usize).find(|port| model(*port) != model(0));
+    match other.filter(|_| BY_LINUX.contains(&image)) {
+        None => Ok(()),
+        Some(port) => Err(ConfigError::new(
+            format!("port.{port}.nic.model"),
+            "it is another card than port 0's, and Linux numbers ports driver by driver: eth0 would not be port 0. Give all ports of a machine \
+             whose ports Linux drives the same card (nic.model)",
+        )),
+    }
+}
+
 /// An image, if the machine has room for it.
 pub(crate) fn with_room(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
     if platform.ram < image.ram_min() {
@@ -179,4 +196,37 @@ pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
         initramfs: read(image.initramfs())?,
         bootargs,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve;
+
+    #[test]
+    fn ports_that_linux_drives_are_all_of_one_card() {
+        let machine = |set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+            resolve("fast", &set).unwrap().machine()
+        };
+        let mixed = machine(&["platform.nics=2", "port.1.nic.model=82576"]);
+        let error = check_cards("nat", &mixed).unwrap_err();
+        assert!(
+            error.key == "port.1.nic.model" && error.problem.contains("eth0 would not be port 0"),
+            "{error}"
+        );
+        check_cards("testpmd", &mixed).unwrap();
+        for set in [&["platform.nics=2", "nic.model=82576"][..], &["port.0.nic.model=82576"]] {
+            check_cards("nat", &machine(set)).unwrap();
+        }
+    }
+
+    #[test]
+    fn each_image_with_one_for_the_82576_is_known_by_what_drives_its_ports() {
+        const BY_DPDK: [&str; 2] = ["testpmd", "dpdk"];
+        let known = |name: &str| BY_LINUX.contains(&name) != BY_DPDK.contains(&name);
+        let names = BUILTIN.iter().filter_map(|recipe| recipe.name.strip_suffix(IGB_SUFFIX));
+        let unknown: Vec<&str> = names.filter(|name| !known(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
 }

@@ -17,7 +17,7 @@ use crate::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, 
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
 use crate::m5::M5_CHECKPOINT;
-use crate::places::{Places, guest_identity, image_for, read_guest, with_room};
+use crate::places::{Places, check_cards, guest_identity, image_for, read_guest, with_room};
 use crate::registry::Benchmark;
 use crate::testbed::{Plan, Source, Testbed};
 
@@ -95,6 +95,7 @@ impl MachinePlan {
             let problem = "a search and a script have no drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
         }
+        check_cards(&workload.image, &config.machine())?;
         let own = image_for(&workload.image, &config.machine());
         let image = places.build_image_for(&own, config.run.image.as_deref(), control.say)?;
         let image = with_room(image, &config.platform)?;

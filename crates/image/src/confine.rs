@@ -126,7 +126,7 @@ fn fence(bounds: &Bounds) -> Result<(), RulesetError> {
     fence.restrict_self().map(drop)
 }
 
-/// Limits a program that has just been started, before it can have started others.
+/// Limits a program that has just been started, and what it starts from then on.
 fn limit(child: &Child, limits: Limits) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let all = [
@@ -219,7 +219,9 @@ mod tests {
     fn a_program_gets_no_new_privileges_little_of_the_environment_and_limits() {
         let home = tempfile::tempdir().unwrap();
         let (_, said) = shell(
-            "cat /proc/self/status || grep NoNewPrivs /proc/$$/status; env; ulimit -c; ulimit -f",
+            // Limits come from outside, in the moment after the start.
+            "n=0; until [ \"$(ulimit -f)\" = 8 ] || [ $n = 1000 ]; do n=$((n + 1)); sleep 0.01; done; unset n
+             cat /proc/self/status || grep NoNewPrivs /proc/$$/status; env; ulimit -c; ulimit -f",
             &bounds(&[Path::new("/proc")], &[home.path()]),
         );
         assert!(said.contains("NoNewPrivs:\t1"), "{said}");

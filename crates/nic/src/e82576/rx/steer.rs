@@ -1,5 +1,5 @@
 //! Which receive queue a frame goes to (§7.1, §8.11): the EtherType filters, then the SYN filter and the 5-tuple filters, whichever RFCTL puts
-//! first, then RSS, then the default queue. Not modelled: pools, the priority of 5-tuple filters (the first that fits counts), VLAN priorities.
+//! first, then RSS, then the default queue. Filters look at IPv4 alone. Not modelled: pools, VLAN priorities.
 
 use super::super::QUEUES;
 use super::super::bits::{filter, mrqc, rfctl, rxd};
