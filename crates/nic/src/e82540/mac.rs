@@ -62,8 +62,8 @@ impl Mac for Nic {
         self.link_rate
     }
 
-    fn count_sent(&mut self, frame: &Frame, pause: bool) {
-        self.count_sent_frame(frame, pause);
+    fn count_sent(&mut self, frame: &Frame, queue: Option<u8>) {
+        self.count_sent_frame(frame, queue.is_none());
     }
 }
 

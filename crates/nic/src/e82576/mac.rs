@@ -63,8 +63,11 @@ impl Mac for Igb {
         self.link_rate
     }
 
-    fn count_sent(&mut self, frame: &Frame, pause: bool) {
-        self.count_sent_frame(frame, pause);
+    fn count_sent(&mut self, frame: &Frame, queue: Option<u8>) {
+        if let Some(queue) = queue {
+            self.queue_stats[usize::from(queue)].tx_left += 1;
+        }
+        self.count_sent_frame(frame, queue.is_none());
     }
 }
 

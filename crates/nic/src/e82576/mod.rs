@@ -102,7 +102,7 @@ impl<T: NicPorts + IrqSink> IgbPorts for T {}
 
 doorbell_sim::stats! {
     /// What one queue counts, by the names of the card's counters, which are the sums. Conservation: `rx_offered` = `rx_delivered` + every
-    /// `rx_drop_*` but `rx_drop_no_descriptor` + in flight.
+    /// `rx_drop_*` but `rx_drop_no_descriptor` + in flight; `tx_frames` = `tx_left` + `tx_drop_reset` + in flight.
     pub struct QueueStats {
         /// Frames that filters and hash gave this receive queue.
         rx_offered,
@@ -134,6 +134,16 @@ doorbell_sim::stats! {
         tx_bytes,
         /// Transmit descriptors consumed.
         tx_descriptors,
+        /// Frames of this queue that have left the transmit packet buffer, onto the link or back through the loopback.
+        tx_left,
+        /// Frames of this queue in the transmit packet buffer when a reset emptied it.
+        tx_drop_reset,
+        /// Packets of this queue that were longer than a frame can be.
+        tx_drop_oversize,
+        /// Packets of this queue without a byte.
+        tx_drop_empty,
+        /// Descriptors and packets of this queue that ask for what cannot be done; what can be done of them was.
+        tx_malformed,
     }
 }
 
@@ -358,6 +368,12 @@ impl Igb {
                 "{}: frames of receive queue {queue} do not add up: {counted:?}",
                 self.name
             );
+            assert_eq!(
+                counted.tx_frames,
+                counted.tx_left + counted.tx_drop_reset + self.tx.frames_of(queue),
+                "{}: frames of transmit queue {queue} do not add up: {counted:?}",
+                self.name
+            );
         }
         self.check_sums();
     }
@@ -377,6 +393,11 @@ impl Igb {
             ("rx_descriptors", sum(|queue| queue.rx_descriptors), all.rx_descriptors),
             ("tx_frames", sum(|queue| queue.tx_frames), all.tx_frames),
             ("tx_descriptors", sum(|queue| queue.tx_descriptors), all.tx_descriptors),
+            ("tx_left", sum(|queue| queue.tx_left), all.tx_sent + all.tx_looped_back),
+            ("tx_drop_reset", sum(|queue| queue.tx_drop_reset), all.tx_drop_reset),
+            ("tx_drop_oversize", sum(|queue| queue.tx_drop_oversize), all.tx_drop_oversize),
+            ("tx_drop_empty", sum(|queue| queue.tx_drop_empty), all.tx_drop_empty),
+            ("tx_malformed", sum(|queue| queue.tx_malformed), all.tx_malformed),
         ];
         for (name, queues, card) in sums {
             assert_eq!(queues, card, "{}: {name} of all queues is not the card's", self.name);

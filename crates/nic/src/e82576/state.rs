@@ -29,7 +29,7 @@ use crate::parts::timer::Timer;
 use crate::stats::NicStats;
 
 /// The version of [`IgbState`].
-pub const IGB_STATE_VERSION: u32 = 3;
+pub const IGB_STATE_VERSION: u32 = 4;
 
 /// The longest frame in the smallest buffers, and a header apart.
 const FRAME_PIECES_MAX: usize = (1 << 16) / 256 + 1;
@@ -74,7 +74,8 @@ struct TransmitState {
     queues: Vec<TransmitQueueState>,
     turn: u8,
     engine: Engine,
-    fifo: VecDeque<Frame>,
+    /// With the queue of each.
+    fifo: VecDeque<(Frame, u8)>,
     leaving: VecDeque<(Ps, u64)>,
     pauses: VecDeque<Frame>,
     wire_free: Ps,
@@ -257,7 +258,7 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         queues: tx.queues.iter().map(queue).collect(),
         turn: tx.turn as u8,
         engine: tx.engine.clone(),
-        fifo: tx.fifo.iter().map(|(frame, _)| frame.clone()).collect(),
+        fifo: tx.fifo.iter().map(|(frame, stamps)| (frame.clone(), stamps.queue)).collect(),
         leaving,
         pauses: tx.pauses.clone(),
         wire_free,
@@ -275,8 +276,9 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         return Err("the transmit descriptors and the data reads in flight do not agree");
     }
     let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
+    let fits = |(frame, queue): &(Frame, u8)| small(frame) && usize::from(*queue) < QUEUES;
     let pauses = state.pauses.len() <= PAUSES_KEPT && state.pauses.iter().all(small);
-    if usize::from(state.turn) >= QUEUES || !state.fifo.iter().all(small) || !pauses {
+    if usize::from(state.turn) >= QUEUES || !state.fifo.iter().all(fits) || !pauses {
         return Err("the transmit packet buffer is impossible");
     }
     let outlet = Outlet::load((state.leaving, state.wire_free, state.wire, state.looped), LATEST);
@@ -297,7 +299,8 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
     }
     tx.turn = state.turn.into();
     tx.engine = state.engine;
-    tx.fifo = state.fifo.into_iter().map(|frame| (frame, TxStamps::default())).collect();
+    let outgoing = |(frame, queue)| (frame, TxStamps { queue, ..TxStamps::default() });
+    tx.fifo = state.fifo.into_iter().map(outgoing).collect();
     (tx.outlet, tx.pauses) = (outlet, state.pauses);
     Ok(tx)
 }

@@ -228,7 +228,7 @@ registers! {
     DcaTxctrl "DCA_TXCTRL" 0x0e014 [16 x 64] Rw 0 0xffff_ffff "8.13" "Whose cache written-back transmit descriptors and heads ask for: CPUID and an enable bit. Relaxed ordering and snooping hold their values.";
     Tdt "TDT" 0x0e018 [16 x 64] Rw 0 0x0000_ffff "8.12" "Transmit ring tail.";
     Txdctl "TXDCTL" 0x0e028 [16 x 64] Rw 0 0x0e1f_1f1f "8.12" "Transmit descriptor thresholds, in descriptors, and ENABLE; SWFLSH clears itself. Queue 0 is on after a reset.";
-    Tqdpc "TQDPC" 0x0e030 [16 x 64] Rc 0 0 "8.18" "Packets that a queue dropped: malformed or too long ones.";
+    Tqdpc "TQDPC" 0x0e030 [16 x 64] Rc 0 0 "8.18" "Packets that a queue dropped, as too long, and malformed ones, of which what can be done is sent.";
     Tdwbal "TDWBAL" 0x0e038 [16 x 64] Rw 0 0xffff_ffff "8.12" "Head write-back address, low, and its enable bit.";
     Tdwbah "TDWBAH" 0x0e03c [16 x 64] Rw 0 0xffff_ffff "8.12" "Head write-back address, high.";
     Vfgprc "VFGPRC" 0x10010 [8 x 256] Rc 0 0 "8.18" "Good frames received by a pool: the first one has all.";

@@ -301,6 +301,9 @@ impl Igb {
     /// A device reset: the packet buffer is lost too.
     pub(in crate::e82576) fn tx_reset(&mut self) {
         self.stats.tx_drop_reset += self.tx.frames();
+        for (_, stamps) in self.tx.fifo.iter() {
+            self.queue_stats[usize::from(stamps.queue)].tx_drop_reset += 1;
+        }
         let mut outlet = std::mem::take(&mut self.tx.outlet);
         outlet.reset();
         self.tx = super::Tx { outlet, ..super::Tx::new() };

@@ -97,6 +97,11 @@ impl Tx {
         }
     }
 
+    /// Of a queue, frames put together and not sent.
+    pub fn frames_of(&self, queue: usize) -> u64 {
+        self.fifo.iter().filter(|(_, stamps)| usize::from(stamps.queue) == queue).count() as u64
+    }
+
     /// Frames put together and not sent.
     pub fn frames(&self) -> u64 {
         self.fifo.len() as u64

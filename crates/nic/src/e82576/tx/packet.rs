@@ -2,7 +2,7 @@
 //! packet buffer.
 
 use doorbell_sim::ports::PhysAddr;
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Frame, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
 use super::descriptor::{Context, Descriptor, sums};
@@ -102,6 +102,7 @@ impl Igb {
 
     /// The first descriptor of a packet says what is to be done with it.
     fn begin(&mut self, queue: usize, descriptor: Descriptor) {
+        let counted = &mut self.queue_stats[queue];
         let queue = &mut self.tx.queues[queue];
         if queue.packet.begun {
             return;
@@ -117,6 +118,7 @@ impl Igb {
             let wanted = command & txd::TSE != 0;
             queue.packet.segments = wanted && possible;
             self.stats.tx_malformed += u64::from(wanted && !possible);
+            counted.tx_malformed += u64::from(wanted && !possible);
             if queue.packet.segments {
                 self.regs.count(Reg::Tsctc);
             }
@@ -146,6 +148,13 @@ impl Igb {
 
     fn tx_count_malformed(&mut self, queue: usize) {
         self.stats.tx_malformed += 1;
+        self.queue_stats[queue].tx_malformed += 1;
+        self.regs.count_at(Reg::Tqdpc, queue, 1);
+    }
+
+    fn tx_count_oversize(&mut self, queue: usize) {
+        self.stats.tx_drop_oversize += 1;
+        self.queue_stats[queue].tx_drop_oversize += 1;
         self.regs.count_at(Reg::Tqdpc, queue, 1);
     }
 
@@ -155,13 +164,13 @@ impl Igb {
         let held = packet.bytes.len();
         self.tx.reserved -= held as u64;
         if packet.overflow {
-            self.stats.tx_drop_oversize += 1;
-            self.regs.count_at(Reg::Tqdpc, queue, 1);
+            self.tx_count_oversize(queue);
         } else if packet.segments {
             let header = packet.context.header_len().min(held);
             self.cut_segment_at(queue, header, held - header, true, ending);
         } else if held == 0 {
             self.stats.tx_drop_empty += 1;
+            self.queue_stats[queue].tx_drop_empty += 1;
         } else {
             let mut bytes = std::mem::replace(&mut packet.bytes, self.buffers.take());
             let Packet { options, checksum_start, context, .. } = *packet;
@@ -238,8 +247,7 @@ impl Igb {
             bytes.splice(12..12, [type_high, type_low, tag_high, tag_low]);
         }
         if bytes.len() > LONGEST {
-            self.stats.tx_drop_oversize += 1;
-            self.regs.count_at(Reg::Tqdpc, queue, 1);
+            self.tx_count_oversize(queue);
             return self.buffers.recycle(bytes);
         }
         let shortest = Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES;
@@ -250,6 +258,6 @@ impl Igb {
         self.stats.tx_frames += 1;
         self.queue_stats[queue].tx_frames += 1;
         self.queue_stats[queue].tx_bytes += frame.len_with_fcs() as u64;
-        self.tx.fifo.push((frame, self.tx.queues[queue].stamps));
+        self.tx.fifo.push((frame, TxStamps { queue: queue as u8, ..self.tx.queues[queue].stamps }));
     }
 }

@@ -148,8 +148,8 @@ pub(crate) trait Mac: Queues {
     fn received(&self) -> u64;
     /// The rate in which pause times are counted and looped-back frames go.
     fn link_rate(&self) -> BitsPerSec;
-    /// A frame leaves, which may be one of PAUSE: its statistics registers count.
-    fn count_sent(&mut self, frame: &Frame, pause: bool);
+    /// A frame of a queue leaves, or, of none, one of PAUSE: statistics count.
+    fn count_sent(&mut self, frame: &Frame, queue: Option<u8>);
 
     /// Whether bits of CTRL are set.
     fn control_has(&self, bits: u32) -> bool {

@@ -39,7 +39,7 @@ pub(crate) trait WireWork<P: NicPorts>: MacWork<P> {
     fn send_pause_frame(&mut self, now: Ps, ports: &mut P) -> u64 {
         if let Some(frame) = self.way_out().pauses.pop_front() {
             self.counters().tx_pause_frames += 1;
-            self.count_sent(&frame, true);
+            self.count_sent(&frame, None);
             self.way_out().outlet.sent(ports.send(now, frame));
         }
         0
@@ -49,7 +49,7 @@ pub(crate) trait WireWork<P: NicPorts>: MacWork<P> {
         let Some(outgoing) = self.way_out().fifo.pop() else { return 0 };
         let taken = outgoing.room();
         let (frame, mut stamps) = outgoing;
-        self.count_sent(&frame, false);
+        self.count_sent(&frame, Some(stamps.queue));
         log!(now, Nic, Debug, "{}: frame of {} bytes sent", self.called(), frame.len_with_fcs());
         if self.loops_back() {
             self.counters().tx_looped_back += 1;
