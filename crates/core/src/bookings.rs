@@ -65,13 +65,6 @@ impl Bookings {
         Bookings { fresh, base: 0, words: all_free(fresh), fields }
     }
 
-    /// The word of this cycle, or of another that came before or after it, and its round's bits.
-    #[inline(always)]
-    fn word(&mut self, at: u64) -> (&mut u64, u64) {
-        let round = (at.wrapping_sub(self.base) / SPAN) << ROUND_AT;
-        (&mut self.words[(at % SPAN) as usize], round)
-    }
-
     /// Takes this where nothing that these guards stand for is all taken. Whether that is so, or nothing is counted there any more.
     #[inline(always)]
     pub(crate) fn try_take(&mut self, at: u64, guards: u64, take: u64) -> bool {
@@ -79,7 +72,9 @@ impl Bookings {
             return true;
         }
         let fresh = self.fresh;
-        let (word, round) = self.word(at);
+        let round = (at.wrapping_sub(self.base) / SPAN) << ROUND_AT;
+        // Of this cycle, or of another that came before or after it.
+        let word = &mut self.words[(at % SPAN) as usize];
         if (*word ^ round) >> ROUND_AT != 0 {
             if *word < round {
                 *word = round | (fresh + take);

@@ -98,10 +98,10 @@ fn functional() -> [Turns; 3] {
 }
 
 fn all_turns() -> impl Iterator<Item = Turns> {
-    let ahead = [CoreModel::Functional, CoreModel::Timed].into_iter().flat_map(|model| {
-        [Ps::ZERO, Ps::from_ns(10), Ps::from_us(1)].map(|lookahead| Turns::Ahead(model, lookahead))
-    });
-    functional().into_iter().chain(ahead)
+    let ahead = [CoreModel::Functional, CoreModel::Timed]
+        .into_iter()
+        .flat_map(|model| [Ps::from_ns(10), Ps::from_us(1)].map(|lookahead| Turns::Ahead(model, lookahead)));
+    functional().into_iter().chain(ahead).chain([Turns::Ahead(CoreModel::Timed, Ps::ZERO)])
 }
 
 fn value(machine: &Machine, address: u64) -> u64 {

@@ -42,9 +42,9 @@ impl Turns {
         self.ahead.len() == harts
     }
 
-    /// The first hart that has not come to the segment's end and need not wait: for the others, or for the next event.
-    fn next(&self, at: &[Ps], end: Ps, event: Ps) -> Option<Turn> {
-        let (first, second) = first_two(at);
+    /// The first hart that has not come to the segment's end and need not wait: for the others, of which these two are earliest, or
+    /// for the next event.
+    fn next(&self, at: &[Ps], (first, second): (Ps, Ps), end: Ps, event: Ps) -> Option<Turn> {
         let others = |index: usize| event.min(if at[index] == first { second } else { first });
         let waits = |index: &usize| self.ahead[*index] && at[*index] > others(*index);
         let hart = (0..at.len()).find(|index| at[*index] < end && !waits(index))?;
@@ -92,19 +92,20 @@ impl Machine {
                 return outcome;
             }
             let event = self.queue.next_time();
-            let earliest = self.harts.ready().iter().copied().min().unwrap_or(Ps::MAX);
-            if earliest.min(event) == Ps::MAX {
+            let earliest = first_two(self.harts.ready());
+            let now = earliest.0.min(event);
+            if now == Ps::MAX {
                 return self.asleep(limits);
             }
             if self.beside.is_some() && self.is_noting() {
-                self.run_beside(earliest.min(event));
+                self.run_beside(now);
                 if self.outcome.is_some() {
                     continue;
                 }
             }
-            let end = end_of(earliest.min(event));
+            let end = end_of(now);
             let turns_end = if ahead { end } else { end.min(event) };
-            match self.turns.next(self.harts.ready(), turns_end, event) {
+            match self.turns.next(self.harts.ready(), earliest, turns_end, event) {
                 Some(turn) if end <= last_end => {
                     if self.instructions_left(limits) == 0 {
                         return Outcome::Instructions;

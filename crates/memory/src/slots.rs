@@ -17,8 +17,8 @@ const COUNT_BITS: u32 = 16;
 pub(crate) trait Entry: Copy + Default + Into<u64> {
     /// Bits that count the units.
     const COUNT_BITS: u32;
-    /// Bits of the round.
-    const ROUND_BITS: u32;
+    /// Bits of the round: all others.
+    const ROUND_BITS: u32 = 8 * size_of::<Self>() as u32 - Self::COUNT_BITS;
 
     /// The entry of so many units in this round, both no more than it has bits for.
     fn of(word: u64) -> Self;
@@ -27,7 +27,6 @@ pub(crate) trait Entry: Copy + Default + Into<u64> {
 /// For up to 127 units a cycle.
 impl Entry for u16 {
     const COUNT_BITS: u32 = 7;
-    const ROUND_BITS: u32 = 9;
 
     #[inline(always)]
     fn of(word: u64) -> u16 {
@@ -38,7 +37,6 @@ impl Entry for u16 {
 /// For up to 65535.
 impl Entry for u32 {
     const COUNT_BITS: u32 = 16;
-    const ROUND_BITS: u32 = 16;
 
     #[inline(always)]
     fn of(word: u64) -> u32 {
@@ -107,20 +105,26 @@ impl<E: Entry> Slots<E> {
     /// Takes one unit in the first cycle from `from` on that has one. Returns the cycle.
     #[inline]
     pub fn take(&mut self, from: u64) -> u64 {
-        self.take_many(from, 1).0
+        if self.take_here(from, 1) { from } else { self.search(from, 1).0 }
+    }
+
+    /// Takes `count` units if this cycle has all of them.
+    #[inline(always)]
+    fn take_here(&mut self, from: u64, count: u64) -> bool {
+        let (index, empty) = (self.index(from), self.empty(from));
+        let entry: u64 = self.ring[index].into();
+        // An entry of an earlier cycle is less than this one's, empty.
+        let room = entry + count <= empty + self.units && count <= self.units && self.reaches(from);
+        if room {
+            self.ring[index] = E::of(entry.max(empty) + count);
+        }
+        room
     }
 
     /// Takes `count` units, the first ones that are free from `from` on. Returns the cycles of the first and the last.
     #[inline]
     pub fn take_many(&mut self, from: u64, count: u64) -> (u64, u64) {
-        let (index, empty) = (self.index(from), self.empty(from));
-        let entry: u64 = self.ring[index].into();
-        // An entry of an earlier cycle is less than this one's, empty.
-        if entry + count <= empty + self.units && count <= self.units && self.reaches(from) {
-            self.ring[index] = E::of(entry.max(empty) + count);
-            return (from, from);
-        }
-        self.take_two(from, count)
+        if self.take_here(from, count) { (from, from) } else { self.take_two(from, count) }
     }
 
     /// A line that fills a cycle and goes on in the next, as on links of half a line's width, with nothing in its way.
