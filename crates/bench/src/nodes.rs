@@ -19,7 +19,7 @@ use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_network_watched};
 use crate::disks::{BOOT_SEED, dca_devices, disks_identity, open_disks};
 use crate::error::{RunError, describe};
-use crate::places::{Images, Places, check_cards, guest_identity, image_for, read_guest, with_room};
+use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
 use crate::session::LINK_STEP;
 use crate::testbed::{Plan, Source, Testbed};
@@ -93,7 +93,6 @@ impl TestbedPlan {
     fn images(&self, images: &mut Images, say: &mut dyn FnMut(&str)) -> Result<Vec<Image>, RunError> {
         let guests = self.guests.iter().zip(&self.network.nodes);
         let built = guests.map(|(guest, (_, node))| {
-            check_cards(&guest.image, node)?;
             let image = images.get(image_for(&guest.image, node), guest.instead.as_deref(), say)?;
             with_room(image.clone(), &node.platform)
         });

@@ -201,14 +201,11 @@ pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve;
+    use crate::resolve::on_fast;
 
     #[test]
     fn ports_that_linux_drives_are_all_of_one_card() {
-        let machine = |set: &[&str]| {
-            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-            resolve("fast", &set).unwrap().machine()
-        };
+        let machine = |set: &[&str]| on_fast(set).unwrap().machine();
         let mixed = machine(&["platform.nics=2", "port.1.nic.model=82576"]);
         let error = check_cards("nat", &mixed).unwrap_err();
         assert!(

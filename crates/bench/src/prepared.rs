@@ -20,7 +20,7 @@ use crate::measure::run_point_sent;
 use crate::network::{NetworkRun, run_network};
 use crate::nodes::TestbedPlan;
 use crate::observe::{Delivered, Observe, profile_of_node};
-use crate::places::{Images, Places, guest_identity, image_for};
+use crate::places::{Images, Places, check_cards, guest_identity, image_for};
 use crate::registry::{Benchmark, Nodes};
 use crate::session::Session;
 use crate::testbed::{Plan as _, Source, Testbed};
@@ -74,6 +74,13 @@ impl<'a> BenchmarkPlan<'a> {
                 Some((plan, network))
             }
         };
+        match &nodes {
+            None => check_cards(benchmark.image, &config.machine())?,
+            Some((plan, _)) => {
+                let mut guests = plan.guests.iter().zip(&plan.network.nodes);
+                guests.try_for_each(|(guest, (_, node))| check_cards(&guest.image, node))?;
+            }
+        }
         Ok(BenchmarkPlan { benchmark, config, nodes })
     }
 
