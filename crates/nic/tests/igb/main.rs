@@ -6,6 +6,7 @@ mod dca;
 mod driver;
 mod filters;
 mod interrupts;
+mod offloads;
 mod pause;
 mod properties;
 mod qemu;
