@@ -131,7 +131,12 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
     }
     let asked_in_vain = machine.nic(index).missing();
     let of_queues = groups.extract_if(.., |group| group.title == QUEUES).flat_map(|group| group.figures);
-    let own = apart(of_queues.collect());
+    let nic = machine.nic(index);
+    let mut own = apart(of_queues.collect(), |queue| nic.is_queue_on(queue as usize));
+    let rss = nic.rss_queues();
+    for of in own.iter_mut().filter(|_| rss.count_ones() > 1) {
+        of.rss = rss >> of.queue & 1 != 0;
+    }
     if !own.is_empty() {
         return PortFigures { groups, queues: own, asked_in_vain };
     }
@@ -141,12 +146,13 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
         QUEUE_WORK.iter().any(|begin| name.starts_with(begin)) && !NO_QUEUE_WORK.contains(&name)
     };
     // The NIC has one pair, and so counts its work for all.
-    let queues = vec![QueueFigures { queue: 0, figures: work.filter(of_queue).cloned().collect() }];
+    let queues =
+        vec![QueueFigures { queue: 0, rss: false, figures: work.filter(of_queue).cloned().collect() }];
     PortFigures { groups, queues, asked_in_vain }
 }
 
-/// The figures of a card that counts by queue, for the first and each that did anything.
-fn apart(figures: Vec<Figure>) -> Vec<QueueFigures> {
+/// The figures of a card that counts by queue, for the first, each that is on and each that did anything.
+fn apart(figures: Vec<Figure>, is_on: impl Fn(u32) -> bool) -> Vec<QueueFigures> {
     let mut queues: Vec<QueueFigures> = Vec::new();
     for Figure { name, value } in figures {
         let Some((queue, name)) = name.strip_prefix("queue").and_then(|rest| rest.split_once('.')) else {
@@ -154,12 +160,12 @@ fn apart(figures: Vec<Figure>) -> Vec<QueueFigures> {
         };
         let Ok(queue) = queue.parse() else { continue };
         if queues.last().is_none_or(|last| last.queue != queue) {
-            queues.push(QueueFigures { queue, figures: Vec::new() });
+            queues.push(QueueFigures { queue, rss: false, figures: Vec::new() });
         }
         let last = queues.last_mut().expect("one was just pushed");
         last.figures.push(Figure { name: name.to_owned(), value });
     }
-    queues.retain(|of| of.queue == 0 || of.figures.iter().any(|figure| figure.value != 0));
+    queues.retain(|of| of.queue == 0 || is_on(of.queue) || of.figures.iter().any(|figure| figure.value != 0));
     queues
 }
 
@@ -172,4 +178,17 @@ pub(crate) fn meanings(machine: &Machine) -> BTreeMap<String, String> {
     // A port's attachment has figures of its own.
     let all = (0..machine.ports().len()).flat_map(|index| figures(machine, index));
     all.map(|(_, name, meaning, _)| (name, meaning)).chain(stages).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_listed_if_it_is_the_first_or_on_or_did_anything() {
+        let figure = |queue: u32, value| Figure { name: format!("queue{queue}.rx_offered"), value };
+        let all = [0, 0, 0, 5, 0].into_iter().zip(0..).map(|(value, queue)| figure(queue, value));
+        let listed: Vec<u32> = apart(all.collect(), |queue| queue == 2).iter().map(|of| of.queue).collect();
+        assert_eq!(listed, [0, 2, 3], "the second and the fifth are off and had nothing");
+    }
 }

@@ -78,6 +78,22 @@ impl Card {
         }
     }
 
+    /// Whether a pair of queues is on, of a card that can turn them off.
+    pub fn is_queue_on(&self, queue: usize) -> bool {
+        match self {
+            Card::E82540(_) => queue == 0,
+            Card::E82576(nic) => nic.is_queue_on(queue),
+        }
+    }
+
+    /// The receive queues over which RSS spreads flows, a bit each.
+    pub fn rss_queues(&self) -> u32 {
+        match self {
+            Card::E82540(_) => 0,
+            Card::E82576(nic) => nic.rss_queues(),
+        }
+    }
+
     /// The chip's statistics registers in the order of the manual.
     pub fn statistics(&self) -> Vec<Statistic> {
         either!(self, nic => nic.statistics())

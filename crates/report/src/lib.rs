@@ -17,7 +17,7 @@
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
 //! | `script/` | what can be done with plots and tables in a browser? |
 //! | `played` | what did a played trace come to? |
-//! | `limit` | what keeps the machine from doing more? |
+//! | `limit`, `one_queue` | what keeps the machine from doing more, and had RSS anything to spread? |
 //! | `notes` | what of a round trip is the generator's own, and what is missing of captures? |
 //! | `comparison`, `comparison_html` | what do results say side by side? |
 //! | `transfer` | what did each core's servers move? |
@@ -42,6 +42,7 @@ mod network;
 mod notes;
 mod number;
 mod numbers;
+mod one_queue;
 mod page;
 mod played;
 mod ports;

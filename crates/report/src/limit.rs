@@ -1,6 +1,7 @@
 //! What keeps a machine from doing more, in one line with what it is concluded from.
 
 use crate::number::{fixed, grouped, percent_label, rate};
+use crate::one_queue;
 use crate::text::one_line;
 use doorbell_results::{Drops, NetworkFigures, PointSummary, SizeSummary, TimingFigures, TransferFigures};
 
@@ -15,8 +16,15 @@ const FULL_MEMORY: f64 = 0.75;
 /// Waits for credits for a smaller share of the time limit nothing.
 const LONG_WAIT: f64 = 0.1;
 
-/// Who limits, of one frame size's points: concluded from the point that lost most, which says it most clearly.
+/// Who limits, of one frame size's points; and where all frames came to one queue of several, that.
 pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
+    let who = who(points);
+    let Some(one_queue) = one_queue::line(points) else { return who };
+    Some(format!("{} {one_queue}", who.unwrap_or_else(|| "Limit: not known.".to_owned())))
+}
+
+/// Concluded from the point that lost most, which says it most clearly.
+fn who(points: &[&PointSummary]) -> Option<String> {
     // Of what a script does not send back nobody knows whether it should.
     let offered = points.iter().filter(|point| point.frames_offered > 0 && !point.is_unanswered());
     let highest = offered.clone().map(|point| point.offered_mpps).fold(0.0, f64::max);
@@ -152,8 +160,17 @@ fn under_way(transfer: &TransferFigures) -> String {
     }
 }
 
-/// Who limits, of a search: concluded from the lowest rate that missed the goal.
+/// Who limits, of a search; and where all frames came to one queue of several, that.
 pub(crate) fn of_search(size: &SizeSummary) -> Option<String> {
+    let who = who_of_search(size)?;
+    // Trials do not know what queues did: the rate that met the goal does.
+    let one_queue = size.at_low.as_ref().and_then(|point| one_queue::line(&[point]));
+    // The full stop is the caller's.
+    Some(one_queue.map_or(who.clone(), |text| format!("{who}. {}", text.trim_end_matches('.'))))
+}
+
+/// Concluded from the lowest rate that missed the goal.
+fn who_of_search(size: &SizeSummary) -> Option<String> {
     if size.ended == "at_highest" {
         let wire = size.at_low.as_ref().and_then(|point| point.wire_share);
         let wire = wire.filter(|share| *share >= FULL_WIRE)?;
@@ -359,7 +376,7 @@ mod tests {
         }
         let queue = |waited_for, dropped| {
             let figure = Figure { name: "rx_drop_no_descriptor".into(), value: dropped };
-            let queues = vec![QueueFigures { queue: 1, figures: vec![figure] }];
+            let queues = vec![QueueFigures { queue: 1, rss: false, figures: vec![figure] }];
             let ports = vec![PortFigures { queues, ..PortFigures::default() }];
             line(&[&PointSummary { ports, ..losing(waited(waited_for)) }]).unwrap()
         };

@@ -8,7 +8,7 @@ use crate::number::{NONE, fixed, grouped};
 use doorbell_results::{PointSummary, PortFigures, QueueFigures};
 
 /// Frames that filters and hash gave a queue.
-const OFFERED: &str = "rx_offered";
+pub(crate) const OFFERED: &str = "rx_offered";
 /// A column's head, and its counter.
 const COLUMNS: [(&str, &str); 6] = [
     ("Offered", OFFERED),
@@ -25,7 +25,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     }
     let mut out = String::from(
         "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Queue by queue</h2>\n\
-         <p class=\"facts\">Frames in the measurement, of each queue that did anything: those that RSS and filters gave it, and those of them that \
+         <p class=\"facts\">Frames in the measurement, of each queue that was on: those that RSS and filters gave it, and those of them that \
          were lost, by cause.</p>\n\
          <div class=\"scroll\" role=\"region\" aria-label=\"Queues, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Load</th>",
@@ -76,7 +76,8 @@ fn ways(points: &[&PointSummary], out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn count(queue: &QueueFigures, name: &str) -> u64 {
+/// What a queue counted under this name.
+pub(crate) fn count(queue: &QueueFigures, name: &str) -> u64 {
     queue.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
 }
 
@@ -103,7 +104,11 @@ mod tests {
 
     fn queue(queue: u32, offered: u64, core: u64) -> QueueFigures {
         let figure = |name: &str, value| Figure { name: name.to_owned(), value };
-        QueueFigures { queue, figures: vec![figure(OFFERED, offered), figure("rx_drop_core", core)] }
+        QueueFigures {
+            queue,
+            rss: false,
+            figures: vec![figure(OFFERED, offered), figure("rx_drop_core", core)],
+        }
     }
 
     #[test]

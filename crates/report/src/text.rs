@@ -268,6 +268,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         }
     } else if points.iter().all(|point| point.is_unanswered()) {
         out.push_str("No frame came back: the guest took every one, and nothing in it sent any. That is a loss only if it should have.\n");
+        out.extend(limit::line(points).map(|line| line + "\n"));
         return;
     } else if points.iter().all(|point| point.frames_offered == 0) {
         out.push_str("No frame was sent in the measurement.\n");

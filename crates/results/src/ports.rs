@@ -46,6 +46,9 @@ impl PortFigures {
 pub struct QueueFigures {
     /// Which, counted from 0.
     pub queue: u32,
+    /// Whether RSS spreads flows over this receive queue and others. Older files do not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rss: bool,
     /// The figures.
     pub figures: Vec<Figure>,
 }

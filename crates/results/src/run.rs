@@ -315,7 +315,7 @@ mod tests {
             }),
             ports: vec![PortFigures {
                 groups: vec![FigureGroup { title: "Registers".into(), figures: vec![counted("GPRC")] }],
-                queues: vec![QueueFigures { queue: 0, figures: vec![counted("rx_fetches")] }],
+                queues: vec![QueueFigures { queue: 0, rss: false, figures: vec![counted("rx_fetches")] }],
                 asked_in_vain: vec!["MRQC = 0x3 asks for pools".into()],
             }],
             exit_status: Some(0),

@@ -238,6 +238,16 @@ impl Igb {
         &self.queue_stats
     }
 
+    /// Whether a pair of queues is on, in either direction.
+    pub fn is_queue_on(&self, queue: usize) -> bool {
+        self.on.has(Queue::receive(queue)) || self.on.has(Queue::transmit(queue))
+    }
+
+    /// The receive queues that are on and to which RSS gives frames, a bit each: none while it is off.
+    pub fn rss_queues(&self) -> u32 {
+        rx::rss_queues(&self.regs) & self.on.receive
+    }
+
     /// A value in the register file, without side effects, for reports and tests; `None` if no register has the name. Of an
     /// array it is the first.
     pub fn peek(&self, name: &str) -> Option<u32> {

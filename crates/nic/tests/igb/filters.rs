@@ -116,3 +116,184 @@ fn of_several_filters_the_one_with_the_highest_priority_counts() {
     }
     bench.check();
 }
+
+/// Registers of the first 5-tuple filter, and of its bits those that leave something out of the comparison.
+const SAQF: u64 = 0x5980;
+const DAQF: u64 = 0x59a0;
+const SPQF: u64 = 0x59c0;
+const FTQF: u64 = 0x59e0;
+const IMIR: u64 = 0x5a80;
+const ANY_PORT: u32 = 1 << 17;
+const ANY_PROTOCOL: u32 = 1 << 28;
+const ANY_SOURCE: u32 = 1 << 29;
+const ANY_DESTINATION: u32 = 1 << 30;
+const ANY_SOURCE_PORT: u32 = 1 << 31;
+
+/// A frame's five parts.
+type Tuple = ([u8; 4], [u8; 4], u16, u16, u8);
+const TUPLE: Tuple = ([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 6);
+
+/// The same with one part another, for each part; and without a difference.
+fn others() -> [Tuple; 6] {
+    let mut others = [TUPLE; 6];
+    // Each differs in one byte, of addresses in the first and the last.
+    others[1].0[0] ^= 1;
+    others[2].1[3] ^= 1;
+    others[3].2 ^= 0x100;
+    others[4].3 ^= 1;
+    others[5].4 = 17;
+    others
+}
+
+fn of_tuple((source, destination, from, to, protocol): Tuple) -> Vec<u8> {
+    let mut bytes = tcp(source, destination, from, to, 100);
+    bytes[23] = protocol;
+    // UDP's own length, behind which there is nothing.
+    if protocol == 17 {
+        bytes[38..40].copy_from_slice(&66u16.to_be_bytes());
+    }
+    bytes
+}
+
+/// Sets filter `number` to a tuple and queue. Addresses and ports stand in registers as they lie in frames.
+fn set_filter(bench: &mut IgbBench, number: u64, (tuple, any): (Tuple, u32), imir: u32, queue: u32) {
+    let (source, destination, from, to, protocol) = tuple;
+    let at = 4 * number;
+    bench.write(SAQF + at, u32::from_le_bytes(source));
+    bench.write(DAQF + at, u32::from_le_bytes(destination));
+    bench.write(SPQF + at, u32::from(from.to_be()));
+    bench.write(IMIR + at, imir | u32::from(to.to_be()));
+    bench.write(FTQF + at, any | 1 << 15 | queue << 16 | 1 << 8 | u32::from(protocol));
+}
+
+/// Whether a filter gives a frame to queue 9; RSS is off, and the default queue is another.
+fn fits(bench: &mut IgbBench, frame: &[u8]) -> bool {
+    bench.arrive(frame);
+    bench.run_for(Ps::from_us(10));
+    let [filtered, other] = [9, 0].map(|queue| bench.poll(queue).len());
+    assert_eq!(filtered + other, 1, "one frame, in either");
+    filtered == 1
+}
+
+#[test]
+fn a_5_tuple_filter_compares_every_part_that_is_not_masked() {
+    const MASKS: [u32; 6] = [0, ANY_SOURCE, ANY_DESTINATION, ANY_SOURCE_PORT, ANY_PORT, ANY_PROTOCOL];
+    for number in [0, 7] {
+        let mut bench = IgbBench::running(16);
+        for masked in 0..32u32 {
+            let is_masked = |part: usize| part == 0 || masked >> (part - 1) & 1 != 0;
+            let masks = (1..6).filter(|part| is_masked(*part));
+            let (in_imir, in_ftqf): (Vec<_>, Vec<_>) = masks.partition(|part| MASKS[*part] == ANY_PORT);
+            let any = in_ftqf.iter().fold(0, |bits, part| bits | MASKS[*part]);
+            let imir = if in_imir.is_empty() { 0 } else { ANY_PORT };
+            set_filter(&mut bench, number, (TUPLE, any), imir, 9);
+            for (part, tuple) in others().into_iter().enumerate() {
+                let expected = is_masked(part);
+                assert_eq!(fits(&mut bench, &of_tuple(tuple)), expected, "{masked:05b}, part {part}");
+            }
+        }
+        bench.check();
+    }
+}
+
+#[test]
+fn a_5_tuple_filter_looks_behind_one_tag_and_options_and_at_no_ports_of_fragments() {
+    let mut bench = IgbBench::running(16);
+    let plain = of_tuple(TUPLE);
+    set_filter(&mut bench, 3, (TUPLE, 0), 0, 9);
+    assert!(fits(&mut bench, &plain));
+    assert!(fits(&mut bench, &[&plain[..12], &[0x81, 0, 0, 5], &plain[12..]].concat()));
+    let with_options = {
+        let mut bytes = [&plain[..34], &[1, 1, 1, 0], &plain[34..]].concat();
+        bytes[14] = 0x46;
+        bytes[16..18].copy_from_slice(&90u16.to_be_bytes());
+        bytes
+    };
+    assert!(fits(&mut bench, &with_options));
+    let fragment = {
+        let mut bytes = plain.clone();
+        bytes[20..22].copy_from_slice(&[0x20, 1]);
+        bytes
+    };
+    assert!(!fits(&mut bench, &fragment), "its first bytes are no ports");
+    set_filter(&mut bench, 3, (TUPLE, ANY_SOURCE_PORT), ANY_PORT, 9);
+    assert!(fits(&mut bench, &fragment), "its addresses and protocol are there");
+    // IPv6 has no 5-tuple filter, and one that is off gives no queue.
+    let mut ipv6 = plain.clone();
+    ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
+    let all = ANY_SOURCE | ANY_DESTINATION | ANY_SOURCE_PORT | ANY_PROTOCOL;
+    set_filter(&mut bench, 3, (TUPLE, all), ANY_PORT, 9);
+    assert!(!fits(&mut bench, &ipv6) && fits(&mut bench, &plain));
+    bench.write(FTQF + 12, all | 1 << 15 | 9 << 16);
+    assert!(!fits(&mut bench, &plain));
+    bench.check();
+}
+
+#[test]
+fn of_tagged_frames_those_whose_vlan_is_in_the_table_pass_and_untagged_ones_do() {
+    const VFTA: u64 = 0x5600;
+    const VFE: u32 = 1 << 18;
+    let mut bench = IgbBench::running(1);
+    let plain = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
+    let tagged = |tci: u16| {
+        let [high, low] = tci.to_be_bytes();
+        [&plain[..12], &[0x81, 0, high, low], &plain[12..]].concat()
+    };
+    let passes = |bench: &mut IgbBench, frame: &[u8]| {
+        bench.arrive(frame);
+        bench.run_for(Ps::from_us(10));
+        bench.poll(0).len() == 1
+    };
+    assert!(passes(&mut bench, &tagged(5)), "the filter is off");
+    bench.write(RCTL, 0x0400_8002 | VFE);
+    let before = bench.nic.stats().rx_delivered;
+    // Each VLAN has a bit of its own, in the word and at the place that its number names, whatever the priority.
+    for vlan in [0u16, 1, 5, 31, 32, 33, 2047, 2048, 4094, 4095] {
+        let (word, bit) = (VFTA + 4 * u64::from(vlan / 32), 1u32 << (vlan % 32));
+        assert!(!passes(&mut bench, &tagged(vlan)), "{vlan}");
+        bench.write(word, !bit);
+        assert!(!passes(&mut bench, &tagged(vlan)), "{vlan}");
+        bench.write(word, bit);
+        assert!(passes(&mut bench, &tagged(vlan)) && passes(&mut bench, &tagged(0xe000 | vlan)), "{vlan}");
+        assert!(!passes(&mut bench, &tagged(vlan ^ 1)), "{vlan}");
+        bench.write(word, 0);
+    }
+    assert!(passes(&mut bench, &plain), "without a tag");
+    assert_eq!(bench.nic.stats().rx_delivered, before + 21);
+    // Of two tags the outer one counts, and it may be taken off behind the filter.
+    bench.write(VFTA, 1 << 5);
+    bench.write(CTRL, 0x4000_0041);
+    let two = |outer: u16, inner: u16| {
+        let [high, low] = inner.to_be_bytes();
+        let outer = tagged(outer);
+        [&outer[..16], &[0x81, 0, high, low], &outer[16..]].concat()
+    };
+    assert!(!passes(&mut bench, &two(6, 5)) && passes(&mut bench, &two(5, 6)));
+    assert!(passes(&mut bench, &tagged(5)) && !passes(&mut bench, &tagged(6)));
+    // The bit behind the priority must be as RCTL.CFI says if RCTL.CFIEN asks for it.
+    bench.write(RCTL, 0x0400_8002 | VFE | 1 << 19);
+    assert!(passes(&mut bench, &tagged(5)) && !passes(&mut bench, &tagged(0x1005)));
+    bench.write(RCTL, 0x0400_8002 | VFE | 1 << 19 | 1 << 20);
+    assert!(!passes(&mut bench, &tagged(5)) && passes(&mut bench, &tagged(0x1005)));
+    // Another EtherType for tags: these are none then.
+    bench.write(RCTL, 0x0400_8002 | VFE);
+    bench.write(0x38, 0x88a8);
+    assert!(passes(&mut bench, &tagged(6)));
+    bench.check();
+}
+
+#[test]
+fn rss_s_queues_are_those_that_its_table_names_and_that_are_on() {
+    let mut bench = with_rss();
+    assert_eq!(bench.nic.rss_queues(), 0xffff);
+    bench.write(0xc028 + 0x40 * 3, 0);
+    assert_eq!((bench.nic.rss_queues(), bench.nic.is_queue_on(3)), (0xfff7, true), "it still sends");
+    bench.write(0xe028 + 0x40 * 3, 0);
+    assert!(!bench.nic.is_queue_on(3));
+    for at in 0..32u64 {
+        bench.write(RETA + 4 * at, 0x0601_0601);
+    }
+    assert_eq!(bench.nic.rss_queues(), 0b0100_0010);
+    bench.write(MRQC, 0);
+    assert_eq!(bench.nic.rss_queues(), 0);
+}

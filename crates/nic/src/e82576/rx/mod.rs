@@ -26,7 +26,7 @@ use crate::parts::ring::{DescriptorRing, Used};
 use crate::parts::waits::{Waits, WaitsFor};
 
 pub(super) use buffers::DescriptorType;
-pub(crate) use steer::Hash;
+pub(crate) use steer::{Hash, rss_queues};
 
 /// What the descriptor says of a frame beside its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

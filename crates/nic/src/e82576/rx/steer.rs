@@ -82,6 +82,15 @@ pub(crate) fn steer(bytes: &[u8], headers: &Headers, regs: &Regs, hash: &mut Has
     steered
 }
 
+/// The queues that the redirection table names, a bit each: none while RSS is off.
+pub(crate) fn rss_queues(regs: &Regs) -> u32 {
+    if regs.get(Reg::Mrqc) & mrqc::MODE != mrqc::RSS {
+        return 0;
+    }
+    let entries = regs.array(Reg::Reta).iter().flat_map(|word| word.to_le_bytes());
+    entries.fold(0, |bits, entry| bits | 1 << (entry & 0xf))
+}
+
 /// The packet's type for a descriptor (§7.1).
 fn packet_type(headers: &Headers) -> u32 {
     let network = match (headers.network, headers.extended) {

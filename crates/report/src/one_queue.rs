@@ -1,0 +1,145 @@
+//! Whether RSS had anything to spread: of a port over several of whose queues it spreads flows, all frames may have come to one, so that the
+//! others' cores found nothing. What limits then is that one core, whatever the machine has.
+
+use crate::number::grouped;
+use crate::queues::{OFFERED, count};
+use doorbell_results::{PointSummary, PortFigures, QueueFigures};
+
+/// Fewer frames say nothing of how many flows there are.
+const FRAMES_MIN: u64 = 64;
+/// Beside flows there may be frames that RSS does not look at (ARP): one in so many is none that a core would be needed for.
+const OTHERS_MAX: u64 = 100;
+
+/// A sentence of each port whose frames came to one queue, of the first point with any.
+pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
+    points.iter().find_map(|point| {
+        let ports = point.ports.iter().enumerate();
+        let all: Vec<String> = ports.filter_map(|(number, port)| of_port(number, port)).collect();
+        (!all.is_empty()).then(|| format!("{}: {} {}", all.join("; "), WHY, more_flows(point)))
+    })
+}
+
+fn of_port(number: usize, port: &PortFigures) -> Option<String> {
+    let spread = port.queues.iter().filter(|queue| queue.rss).count();
+    let offered = |queue: &&QueueFigures| count(queue, OFFERED);
+    let fullest = port.queues.iter().max_by_key(offered)?;
+    let all: u64 = port.queues.iter().map(|queue| count(queue, OFFERED)).sum();
+    let own = count(fullest, OFFERED);
+    if spread < 2 || own < FRAMES_MIN || (all - own).saturating_mul(OTHERS_MAX) > all {
+        return None;
+    }
+    let frames = match all == own {
+        true => format!("all {} frames", grouped(all)),
+        false => format!("{} of {} frames", grouped(own), grouped(all)),
+    };
+    Some(format!(
+        "RSS spreads flows over {spread} queues of port {number}, and {frames} came to queue {}",
+        fullest.queue
+    ))
+}
+
+const WHY: &str = "to RSS they are one flow (the same addresses, and ports where software has it take these), or none (no IP, behind two VLAN tags).";
+
+/// What would make more of them.
+fn more_flows(point: &PointSummary) -> &'static str {
+    match point.transfer.is_some() || point.iperf.is_some() || point.network.is_some() {
+        true => "More connections are more flows.",
+        false => {
+            "More flows: --flows 1000 (ports), sweeps in loadgen.traffic.streams (addresses, too), or more clients of requests."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit;
+    use doorbell_results::{Figure, SearchCost, SizeSummary, TransferFigures};
+
+    fn queue((queue, rss, offered): (u32, bool, u64)) -> QueueFigures {
+        QueueFigures { queue, rss, figures: vec![Figure { name: OFFERED.to_owned(), value: offered }] }
+    }
+
+    fn point(queues: &[(u32, bool, u64)]) -> PointSummary {
+        let queues = queues.iter().copied().map(queue).collect();
+        PointSummary {
+            ports: vec![PortFigures { queues, ..PortFigures::default() }],
+            ..PointSummary::default()
+        }
+    }
+
+    fn said(queues: &[(u32, bool, u64)]) -> Option<String> {
+        line(&[&point(queues)])
+    }
+
+    #[test]
+    fn one_queue_of_several_that_has_all_frames_is_told_with_what_to_do() {
+        let text = said(&[(0, true, 0), (1, true, 8000), (2, true, 0)]).unwrap();
+        assert!(
+            text.starts_with(
+                "RSS spreads flows over 3 queues of port 0, and all 8,000 frames came to queue 1: to RSS"
+            ) && text.contains("--flows 1000"),
+            "{text}"
+        );
+        // A few frames that are no flow's, such as ARP, change nothing.
+        let text = said(&[(0, true, 3), (1, true, 8000)]).unwrap();
+        assert!(text.contains(", and 8,000 of 8,003 frames came to queue 1:"), "{text}");
+        // Where no flow was found at all, frames may have come to a queue that RSS does not use: the default one.
+        assert!(said(&[(0, false, 500), (1, true, 0), (2, true, 0)]).is_some());
+    }
+
+    #[test]
+    fn it_follows_the_limit_of_runs_and_of_searches() {
+        let mut point = point(&[(0, true, 900), (1, true, 0)]);
+        let text = limit::line(&[&point]).unwrap();
+        assert!(text.starts_with("Limit: not known. RSS spreads flows over 2 queues"), "{text}");
+        (point.frames_offered, point.frames_delivered, point.offered_mpps) = (1000, 900, 10.0);
+        point.drops.core = 100;
+        let text = limit::line(&[&point]).unwrap();
+        let who =
+            "Limit: the core, for which full FIFOs waited, by 100\u{a0}% of the frames lost at 10.000 Mpps.";
+        assert!(text.starts_with(&format!("{who} RSS spreads flows over 2 queues")), "{text}");
+        (point.frames_delivered, point.drops.core, point.wire_share) = (1000, 0, Some(1.0));
+        let size = SizeSummary {
+            frame_size: 64,
+            low_mpps: Some(10.0),
+            high_mpps: None,
+            low_gbps: None,
+            high_gbps: None,
+            ended: "at_highest".to_owned(),
+            inversions_mpps: Vec::new(),
+            trials: Vec::new(),
+            cost: SearchCost::default(),
+            at_low: Some(point),
+        };
+        let text = limit::of_search(&size).unwrap();
+        assert!(text.starts_with("the wire, 100\u{a0}% of whose rate met the goal. RSS spreads"), "{text}");
+        assert!(!text.ends_with('.'), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_where_frames_are_spread_or_cannot_be_or_are_few() {
+        for queues in [
+            &[(0, true, 4000), (1, true, 4000)][..],
+            &[(0, true, 8000), (1, true, 200)],
+            // One queue, and older files, which do not know what RSS did.
+            &[(0, true, 8000)],
+            &[(0, false, 8000), (1, false, 0)],
+            &[(0, true, 63), (1, true, 0)],
+            &[(0, true, 0), (1, true, 0)],
+            &[],
+        ] {
+            assert_eq!(said(queues), None, "{queues:?}");
+        }
+    }
+
+    #[test]
+    fn between_nodes_more_flows_are_more_connections_and_each_port_is_told() {
+        let mut both = point(&[(0, true, 100), (1, true, 0)]);
+        both.ports.push(both.ports[0].clone());
+        both.transfer = Some(TransferFigures::default());
+        let text = line(&[&PointSummary::default(), &both]).unwrap();
+        assert!(text.contains("of port 0, and") && text.contains("of port 1, and"), "{text}");
+        assert!(text.ends_with(" More connections are more flows."), "{text}");
+    }
+}
