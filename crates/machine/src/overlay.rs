@@ -255,13 +255,16 @@ fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {
     Some((field, known))
 }
 
+/// Names that are less alike, by Jaro's and Winkler's measure, have letters in common and nothing else, as `share` and `source` (0.73).
+const ALIKE: f64 = 0.75;
+
 /// The name most like `wanted`, if any is like it.
 pub fn nearest<'a>(
     wanted: &str,
     known: impl IntoIterator<Item = &'a (impl AsRef<str> + ?Sized + 'a)>,
 ) -> Option<&'a str> {
     let scored = known.into_iter().map(|name| (strsim::jaro_winkler(wanted, name.as_ref()), name.as_ref()));
-    scored.filter(|(score, _)| *score > 0.7).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    scored.filter(|(score, _)| *score > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
 
 #[cfg(test)]

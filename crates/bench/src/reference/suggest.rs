@@ -1,5 +1,6 @@
 //! Which key may have been meant by one that there is not. A key that is spelt almost like another one of its table is that one; a name that
-//! stands in another table is that table's, as `core.rob` is `pipeline.rob`; and else what is spelt alike anywhere.
+//! stands in another table is that table's, as `core.rob` is `pipeline.rob`; and else what is spelt alike in the same
+//! part of the configuration, or anywhere if none is named.
 
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::{likeness, meant};
@@ -61,7 +62,8 @@ fn meant_by(key: &str, whole: &str) -> Vec<String> {
     let (member, inner) = of_member(key);
     let whole = &whole[member.len()..];
     let known = || parameters().iter().filter(|known| !known.path.contains(['N', '[']));
-    if spelt_alike(inner).is_some() {
+    // A list's members have a table of their own, whose keys are told already.
+    if spelt_alike(inner).is_some() || inner.contains('[') {
         return Vec::new();
     }
     let last = whole.rsplit('.').next().unwrap_or(whole);
@@ -73,7 +75,10 @@ fn meant_by(key: &str, whole: &str) -> Vec<String> {
         found = known().filter(|known| known.name() == last).collect();
     }
     if found.is_empty() {
-        found = known().filter(|known| likeness(known.name(), last) >= ALMOST).collect();
+        // What is neither the same nor in the same part of the configuration is another thing that happens to be called alike.
+        let part = |path: &str| path.split_once('.').map(|(part, _)| part.to_owned());
+        let near = |known: &&Parameter| part(whole).is_none() || part(whole) == part(&known.path);
+        found = known().filter(|known| likeness(known.name(), last) >= ALMOST).filter(near).collect();
     }
     let score = |known: &&Parameter| likeness(&known.path, whole);
     found.sort_by(|a, b| score(b).total_cmp(&score(a)));

@@ -60,6 +60,19 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
         let error = refused(set);
         assert!(error.ends_with(meant), "{set}: {error}");
     }
+    let near = refused("loadgen.traffic.streams=[{siez=\"64B\"}]");
+    assert!(near.ends_with("did you mean \"size\"?"), "{near}");
+    // Letters that names have in common make none of them what was meant, nor does a name alike in another part of the configuration.
+    for set in [
+        "loadgen.traffic.streams=[{share=1}]",
+        "loadgen.traffic.share=1",
+        "loadgen.traffic.streams=[{rob=1}]",
+    ] {
+        let error = refused(set);
+        assert!(error.contains("unknown field") && !error.contains("did you mean"), "{set}: {error}");
+    }
+    let alone = refused("rx_fifi=48KiB");
+    assert!(alone.ends_with("did you mean \"nic.rx_fifo\"?"), "{alone}");
     let many = refused("memory.size=1MiB");
     assert!(many.contains("memory.l2.size\"") && many.contains("\" or \""), "{many}");
     for (path, meant) in [
