@@ -68,8 +68,14 @@ pub fn status(error: &anyhow::Error) -> u8 {
 }
 
 fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
-    if cause.is::<Interrupted>() || matches!(cause.downcast_ref(), Some(RecordError::Interrupted)) {
+    if cause.is::<Interrupted>() {
         return Some(INTERRUPTED);
+    }
+    match cause.downcast_ref() {
+        Some(RecordError::Interrupted) => return Some(INTERRUPTED),
+        // It reads as its cause, as below.
+        Some(RecordError::Image(error)) => return of_image(error),
+        _ => {}
     }
     if cause.is::<WrongUse>() || cause.is::<ConfigError>() {
         return Some(WRONG_USE);
@@ -93,7 +99,11 @@ fn of_run(error: &RunError) -> Option<u8> {
 }
 
 fn of_image(error: &ImageError) -> Option<u8> {
-    matches!(error, ImageError::UnknownRecipe { .. } | ImageError::Recipe { .. }).then_some(WRONG_USE)
+    match error {
+        ImageError::Interrupted => Some(INTERRUPTED),
+        ImageError::UnknownRecipe { .. } | ImageError::Recipe { .. } => Some(WRONG_USE),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +123,9 @@ mod tests {
         assert_eq!(status(RunError::Interrupted.into()), 130);
         assert_eq!(status(ExperimentError::from(RunError::Interrupted).into()), 130);
         assert_eq!(status(RecordError::Interrupted.into()), 130);
+        assert_eq!(status(ImageError::Interrupted.into()), 130);
+        assert_eq!(status(RunError::from(ImageError::Interrupted).into()), 130);
+        assert_eq!(status(RecordError::from(ImageError::Interrupted).into()), 130);
         assert_eq!(status(Interrupted("the points that are done stay done").into()), 130);
         assert_eq!(status(wrong_key().into()), 2);
         assert_eq!(status(RunError::from(wrong_key()).into()), 2);

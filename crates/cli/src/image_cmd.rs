@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::exit::Asked;
 use crate::out::{outln, tell};
+use crate::screen::interrupt_flag;
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_image::{BUILTIN, BuildOptions, Image, ImageError, Pins, Recipe, build};
@@ -89,6 +90,7 @@ impl ArchiveArgs {
 
 /// Does what was asked about images.
 pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode> {
+    interrupt_flag()?;
     match command {
         ImageCommand::Build { recipe, archive, refresh, force, locked } => {
             let recipe = Recipe::load(recipe)?;

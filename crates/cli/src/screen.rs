@@ -239,7 +239,7 @@ impl Screen {
 }
 
 /// A flag that Ctrl-C and a polite kill set. The second Ctrl-C ends the program at once. That the terminal goes away ends nothing:
-/// a measurement goes on and its results are written.
+/// a measurement goes on and its results are written. What is being built for it ends as well.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::new(AtomicBool::new(false)))?;
@@ -247,5 +247,6 @@ pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
+    doorbell_image::interrupted_by(Arc::clone(&flag));
     Ok(flag)
 }

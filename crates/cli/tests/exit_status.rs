@@ -4,6 +4,7 @@ mod loop_trace;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -155,13 +156,21 @@ impl Running {
     fn start(folder: &Path, words: &[&str]) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
         command.env("DOORBELL_CACHE", folder.join("cache")).current_dir(folder).args(words);
+        Running::of(command)
+    }
+
+    fn of(mut command: Command) -> Running {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running(command.spawn().unwrap())
     }
 
     /// Interrupts it; its exit status and what it says on standard error from here on.
-    fn interrupt(mut self) -> (Option<i32>, String) {
-        kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
+    fn interrupt(self) -> (Option<i32>, String) {
+        self.end_by(Signal::INT)
+    }
+
+    fn end_by(mut self, signal: Signal) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
         let mut said = String::new();
         if let Some(mut stderr) = self.0.stderr.take() {
             stderr.read_to_string(&mut said).unwrap();
@@ -262,4 +271,76 @@ fn an_interrupted_sweep_ends_with_130_and_its_table_has_what_is_done() {
     let rows = fs::read_to_string(folder.join("results/many/table.csv")).unwrap().lines().count() - 1;
     let plan = String::from_utf8(doorbell(folder, &["sweep", "plan", "many.toml"]).stdout).unwrap();
     assert!((1..400).contains(&rows) && plan.contains(&format!("{rows} of 400 points are done")), "{rows}");
+}
+
+/// A build whose apt takes far longer than anybody waits, and the number of that apt's process.
+fn endless_build(folder: &Path, words: &[&str]) -> (Running, String) {
+    let programs = folder.join("programs");
+    fs::create_dir_all(&programs).unwrap();
+    let apt = programs.join("apt-get");
+    // It may write in its home alone, which is somewhere in the cache.
+    fs::write(&apt, "#!/bin/sh\necho $$ > \"$HOME/apt.pid\"\nexec sleep 1000\n").unwrap();
+    fs::set_permissions(&apt, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.join("keys.gpg"), "").unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.env("DOORBELL_CACHE", folder.join("cache")).env("PATH", format!("{}:{path}", programs.display()));
+    command.env("DOORBELL_DEBIAN_MIRROR", "http://127.0.0.1:9/debian");
+    command.env("DOORBELL_DEBIAN_KEYRING", folder.join("keys.gpg")).current_dir(folder).args(words);
+    let build = Running::of(command);
+    let started = Instant::now();
+    loop {
+        let of_apt =
+            Command::new("find").arg(folder.join("cache")).args(["-name", "apt.pid"]).output().unwrap();
+        let pid = fs::read_to_string(String::from_utf8_lossy(&of_apt.stdout).trim()).unwrap_or_default();
+        if pid.ends_with('\n') {
+            return (build, pid.trim().to_owned());
+        }
+        assert!(started.elapsed() < PATIENCE, "apt is not started");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn an_interrupted_build_of_an_image_says_so_and_ends_the_programs_at_work() {
+    for (signal, words) in [
+        (Signal::INT, &["image", "build", "net"][..]),
+        (Signal::TERM, &["image", "lock", "net"]),
+        (Signal::TERM, &["run", "ping", "--preset", "fast"]),
+    ] {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
+        let (build, apt) = endless_build(folder, words);
+        let asked = Instant::now();
+        let (status, said) = build.end_by(signal);
+        assert_eq!(status, Some(130), "{words:?}: {said}");
+        let last = said.lines().last().unwrap_or_default();
+        assert!(last.starts_with("doorbell: interrupted") && !said.contains("failed"), "{words:?}: {said}");
+        assert!(asked.elapsed() < Duration::from_secs(30), "{words:?} ends late");
+        assert!(!Path::new("/proc").join(&apt).exists(), "{words:?}: apt still runs");
+        assert!(!folder.join("cache/images/net").exists(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_build_whose_apt_alone_is_interrupted_or_that_waits_for_another_says_so_too() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let (mut build, apt) = endless_build(folder, &["image", "build", "net"]);
+    let mut waits = Running::start(
+        folder,
+        &["image", "build", "net", "--mirror", "http://127.0.0.1:9/debian", "--keyring", "keys.gpg"],
+    );
+    waits.says("waiting for another build");
+    assert_eq!(waits.interrupt().0, Some(130));
+    // A terminal's Ctrl-C reaches apt as well, which may be gone before the command hears of it.
+    let apt = Pid::from_raw(apt.parse().unwrap()).unwrap();
+    kill_process(apt, Signal::INT).unwrap();
+    let mut said = String::new();
+    build.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(
+        (build.0.wait().unwrap().code(), said.contains("doorbell: interrupted")),
+        (Some(130), true),
+        "{said}"
+    );
 }

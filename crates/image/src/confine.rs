@@ -9,12 +9,20 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError,
 };
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+use crate::interrupt;
+
+/// How often a program at work is asked about, and how long it has to end when it is asked to.
+const LOOK: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What every program may read: where systems keep programs, libraries and compilers, and what the dynamic loader reads.
 const SYSTEM: &[&str] = &[
@@ -78,7 +86,7 @@ pub(crate) fn output(command: &mut Command, bounds: Option<&Bounds>) -> io::Resu
         }
     }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let start = || {
+    let start = || -> io::Result<Child> {
         // Older kernels refuse what they do not know, and the program runs with the rights that it would have had.
         let _ = rustix::thread::set_no_new_privs(true);
         if let Some(bounds) = bounds {
@@ -86,12 +94,59 @@ pub(crate) fn output(command: &mut Command, bounds: Option<&Bounds>) -> io::Resu
         }
         let child = command.spawn()?;
         limit(&child, bounds.map(|bounds| bounds.limits).unwrap_or_default());
-        child.wait_with_output()
+        Ok(child)
     };
-    std::thread::scope(|scope| match scope.spawn(start).join() {
-        Ok(output) => output,
+    let child = std::thread::scope(|scope| match scope.spawn(start).join() {
+        Ok(child) => child,
         Err(panic) => std::panic::resume_unwind(panic),
-    })
+    });
+    gather(child?, interrupt::is_asked)
+}
+
+/// Gathers what a program prints until it ends, and ends it if `is_asked` says that nobody wants it any more.
+fn gather(mut child: Child, is_asked: impl Fn() -> bool) -> io::Result<Output> {
+    let (tell, told) = mpsc::channel();
+    let read = |from: Option<Box<dyn io::Read + Send>>| {
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = from.map_or(Ok(0), |mut from| from.read_to_end(&mut bytes));
+            let _ = tell.send(());
+            read.map(|_| bytes)
+        })
+    };
+    let stdout = read(child.stdout.take().map(|from| Box::new(from) as _));
+    let stderr = read(child.stderr.take().map(|from| Box::new(from) as _));
+    drop(tell);
+    // It is over when both readers are: then nobody can tell more.
+    while told.recv_timeout(LOOK) != Err(mpsc::RecvTimeoutError::Disconnected) {
+        if is_asked() {
+            return end(child);
+        }
+    }
+    let whole = |reader: std::thread::JoinHandle<io::Result<Vec<u8>>>| match reader.join() {
+        Ok(bytes) => bytes,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    let (stdout, stderr) = (whole(stdout)?, whole(stderr)?);
+    Ok(Output { status: child.wait()?, stdout, stderr })
+}
+
+/// Ends a program, at first politely. What it has begun itself may have its pipes still, so that nothing is read any more.
+fn end(mut child: Child) -> io::Result<Output> {
+    let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+    let asked = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if asked.elapsed() > PATIENCE {
+            child.kill()?;
+            break child.wait()?;
+        }
+        std::thread::sleep(LOOK);
+    };
+    Ok(Output { status, stdout: Vec::new(), stderr: Vec::new() })
 }
 
 /// Takes from this thread what is out of bounds.
@@ -155,6 +210,7 @@ pub(crate) fn beside(program: &str, search_path: &std::ffi::OsStr) -> Option<Pat
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::process::ExitStatusExt;
 
     use super::*;
     use crate::host::{self, Tool};
@@ -213,6 +269,33 @@ mod tests {
         assert_eq!(fs::read(&secret).unwrap(), b"the secret");
         // This process has lost nothing.
         fs::write(&secret, "changed").unwrap();
+    }
+
+    #[test]
+    fn a_program_that_nobody_wants_any_more_is_ended_whether_it_likes_it_or_not() {
+        let started = |script: &str| {
+            let mut command = host::command(SHELL);
+            command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let begun = Instant::now();
+        // The second one does not listen, and the third one's child has its pipes.
+        for (script, signal) in [
+            ("exec sleep 60", 15),
+            ("trap '' TERM; while :; do sleep 1; done", 9),
+            ("sleep 60 & exec sleep 60", 15),
+        ] {
+            let output = gather(started(script), || true).unwrap();
+            assert_eq!(output.status.signal(), Some(signal), "{script}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        // One that prints more than a pipe holds, both ways, is read to its end.
+        let script =
+            "i=0; while [ $i -lt 9000 ]; do echo 0123456789; echo 0123456789 >&2; i=$((i + 1)); done; exit 3";
+        let output = gather(started(script), || false).unwrap();
+        assert_eq!(
+            (output.status.code(), output.stdout.len(), output.stderr.len()),
+            (Some(3), 99_000, 99_000)
+        );
     }
 
     #[test]

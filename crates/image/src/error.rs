@@ -108,6 +108,11 @@ pub enum ImageError {
         /// The last lines it printed.
         output: String,
     },
+    /// The user wants no more of it.
+    #[error(
+        "interrupted while an image was being built; what was there before is as it was, and what has been fetched stays in the cache"
+    )]
+    Interrupted,
     /// Something is needed from the network, which must not be used.
     #[error(
         "{what} is not in the cache {cache}, and the build must stay off line; build once without --offline"

@@ -2,11 +2,15 @@
 //! ([`crate::confine`]), and with their last words kept for the error message.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
 use crate::confine::{self, Bounds};
 use crate::error::ImageError;
+use crate::interrupt;
 
 /// A program that building needs, and the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +116,14 @@ fn finish(
     what: &str,
     hint: impl Fn(&str) -> &'static str,
 ) -> Result<Vec<u8>, ImageError> {
+    interrupt::check()?;
     let program = Path::new(command.get_program()).to_owned();
     let output = confine::output(command, bounds).map_err(ImageError::io("run", &program))?;
+    // Ctrl-C reaches all programs of a terminal, and one of them may have ended before this process knows.
+    let by_user = matches!(output.status.signal(), Some(signal) if [Signal::INT, Signal::TERM].map(Signal::as_raw).contains(&signal));
+    if by_user || interrupt::is_asked() {
+        return Err(ImageError::Interrupted);
+    }
     if output.status.success() {
         return Ok(output.stdout);
     }

@@ -9,6 +9,7 @@ use doorbell_files::{self as files, Lock};
 use crate::builder::BuildOptions;
 use crate::confine::{Bounds, Limits};
 use crate::error::ImageError;
+use crate::interrupt;
 use crate::manifest::MANIFEST_FILE;
 
 /// Refuses an image's folder that holds something else, because it would be replaced.
@@ -84,8 +85,9 @@ fn lock(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Lock, ImageError>
         if !std::mem::replace(&mut told, true) {
             progress("waiting for another build to finish");
         }
+        interrupt::check()
     };
-    Lock::wait_always(path, busy).map_err(ImageError::io("lock", path))
+    Lock::wait(path, busy).map_err(ImageError::io("lock", path))?
 }
 
 /// What cannot be removed is only in the way of disk space, and may be removable next time.
