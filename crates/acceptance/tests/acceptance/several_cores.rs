@@ -1,9 +1,10 @@
 //! Programs on several cores with queues of their own: every core gets its part of the flows, and nothing is lost, whether each does
 //! everything or they are a pipeline.
 
-use doorbell_acceptance::{left_to_the_long_run, places, quiet, session};
+use doorbell_acceptance::{doorbell, left_to_the_long_run, places, quiet, scratch, session};
 use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
 use doorbell_sim::Bytes;
+use serde_json::Value;
 
 const FRAMES: u64 = 500;
 const COMMON: [&str; 4] = ["run.warmup=100us", "run.duration=500us", "run.drain=1ms", "nic.model=82576"];
@@ -40,6 +41,49 @@ fn testpmds_cores_have_a_queue_each_and_share_the_flows() {
     let guest = ["nic.model=82576", "platform.harts=2", "testpmd.cores=2"];
     let session = session(&guest, &["run.warmup=100us", "run.duration=500us", &flows("source-port")]);
     assert_even(&measured(&session), 2, "testpmd");
+}
+
+/// What a run of testpmd on two cores says of queues and flows, if anything, and how many queues it tells of.
+fn said_of_queues(traffic: &[&str]) -> (Option<String>, usize) {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let mut words = vec!["run", "testpmd", "-q", "--preset", "fast", "--rate", "1Mpps"];
+    words.extend([
+        "--warmup",
+        "100us",
+        "--duration",
+        "500us",
+        "--out",
+        out.to_str().expect("a path in UTF-8"),
+    ]);
+    for set in [&["platform.harts=2", "nic.model=82576", "testpmd.cores=2"], traffic].concat() {
+        words.extend(["--set", set]);
+    }
+    let text = doorbell(&words).success();
+    let line = text.lines().find_map(|line| line.find("RSS spreads").map(|at| line[at..].to_owned()));
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).expect("a file of results");
+    assert_eq!(
+        line.is_some(),
+        read("report.html").contains("RSS spreads"),
+        "the page says what the table says"
+    );
+    let summary: Value = serde_json::from_str(&read("summary.json")).expect("it is JSON");
+    let queues = summary.pointer("/points/0/ports/0/queues").and_then(Value::as_array).expect("queues");
+    assert!(queues.iter().all(|queue| queue["rss"] == true), "{queues:?}");
+    (line, queues.len())
+}
+
+#[test]
+fn that_all_frames_came_to_one_queue_of_several_is_said_when_they_have() {
+    let same = r#"loadgen.traffic.streams=[{rate="1Mpps"},{rate="1Mpps",size="128B"}]"#;
+    let two_tags = r#"loadgen.traffic.streams=[{rate="1Mpps",sweeps=[{field="source-port",count=64}],size="80B",vlans=[{id=5},{id=6}]}]"#;
+    for traffic in [&[][..], &[same], &[two_tags]] {
+        let (line, queues) = said_of_queues(traffic);
+        let line = line.unwrap_or_else(|| panic!("nothing is said of {traffic:?}"));
+        assert!(line.starts_with("RSS spreads flows over 2 queues of port 0, and all "), "{line}");
+        assert_eq!(queues, 2, "one that had nothing is told of as well");
+    }
+    assert_eq!(said_of_queues(&[&flows("source-port")]), (None, 2));
 }
 
 fn prepared(name: &str, own: &[&str]) -> Session {
