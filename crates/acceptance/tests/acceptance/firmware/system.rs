@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use doorbell_acceptance::{left_to_the_long_run, places, quiet, scratch, session};
+use doorbell_acceptance::{left_to_the_long_run, net_guest, places, quiet, scratch, session};
 use doorbell_bench::{read_guest, resolve, run_point};
 use doorbell_machine::{Guest, Limits, Machine, Outcome};
 use doorbell_platform::{InterruptsKind, sbi};
@@ -78,6 +78,28 @@ fn the_kernel_logs_the_same_under_both_firmwares() {
         assert!(missing.is_empty() && new.is_empty(), "{sstc}: missing {missing:#?}, new {new:#?}");
         assert_eq!(ours, theirs, "{sstc}: another order");
     }
+}
+
+/// What tells whose interrupts come as messages: the firmware's name, the harts, the NIC's vectors, and an answer that they were needed for.
+const MESSAGES: &str = r"
+busybox dmesg | busybox grep -e 'SBI implementation ID' -e 'Brought up'
+until read -r carrier < /sys/class/net/eth0/carrier && [ $carrier = 1 ]; do busybox usleep 10000; done
+ping -q -c 1 -W 1 10.0.0.1 && echo ping ok
+busybox grep -e eth0 -e ttyS0 -e IPI /proc/interrupts
+";
+
+#[test]
+fn with_interrupt_files_our_firmware_starts_all_harts_and_messages_arrive() {
+    let set = ["platform.firmware=builtin", "platform.interrupts=aia", "platform.harts=2", "nic.model=82576"];
+    let console = net_guest::run(&mut net_guest::boot(&set, "doorbell.app=ours", MESSAGES, &[]));
+    for part in ["SBI implementation ID=0x444f4f52", "Brought up 1 node, 2 CPUs", "ping ok"] {
+        assert!(console.contains(part), "no {part}: {console}");
+    }
+    // A queue a hart, each with a vector, of which one at least was needed for the answer.
+    let vectors: Vec<&str> = console.lines().filter(|line| line.contains(" eth0-rx-")).collect();
+    assert_eq!(vectors.len(), 2, "{console}");
+    let came = |line: &&str| line.split_whitespace().skip(1).take(2).any(|count| count != "0");
+    assert!(vectors.iter().any(came), "{console}");
 }
 
 /// Boots straight into a busybox applet.
