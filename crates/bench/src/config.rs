@@ -9,7 +9,7 @@ use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{
     AttachConfig, ConfigError, CoreConfig, HartParts, HartTable, HartTables, HartsConfig, MachineConfig,
-    PlatformConfig, PortConfig, PortNumber, PortTable, PortTables, PortsConfig,
+    Place, PlatformConfig, PortConfig, PortNumber, PortTable, PortTables, PortsConfig,
 };
 use doorbell_nic::NicConfig;
 use doorbell_sim::{Bytes, Ps};
@@ -234,8 +234,17 @@ impl RunConfig {
 
     /// A port, of a configuration that was checked.
     pub fn port(&self, index: usize) -> PortConfig {
+        self.of_ports().port(index).expect("the configuration was checked")
+    }
+
+    /// Where the NIC of port `index` is.
+    pub(crate) fn place(&self, index: usize) -> Place {
+        self.of_ports().place(index)
+    }
+
+    fn of_ports(&self) -> PortsConfig<'_> {
         let Self { nic, attach, pcie, link, port: own, .. } = self;
-        PortsConfig { nic, attach, pcie, link, own }.port(index).expect("the configuration was checked")
+        PortsConfig { nic, attach, pcie, link, own }
     }
 
     /// All ports.

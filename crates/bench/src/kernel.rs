@@ -1,7 +1,7 @@
 //! Programs over the kernel's own network stack, in the net image: the guest is 10.0.N.2 at port N, the generator 10.0.N.1.
 
 use doorbell_loadgen::Returned;
-use doorbell_machine::ConfigError;
+use doorbell_machine::{ConfigError, Place};
 use doorbell_nic::NicModel;
 use doorbell_sim::Ps;
 use schemars::JsonSchema;
@@ -42,11 +42,13 @@ impl KernelConfig {
         self.mtu.map_or(String::new(), of)
     }
 
-    /// What a shell does before its program starts, in a guest whose ports have this address, in which they are counted by `n`.
-    pub(crate) fn commands(&self, address: &str) -> Vec<String> {
+    /// What a shell does before its program starts, in a guest whose ports have this address, in which they are counted by `n`. `places` are
+    /// where its ports are, if Linux does not name them in this order ([`places_to_name`]).
+    pub(crate) fn commands(&self, address: &str, places: &[String]) -> Vec<String> {
+        let named = (!places.is_empty()).then(|| [by_place(places), self.ports_up(address)]);
         let reload = |rate: u32| [format!("{RELOAD}{rate} || exit"), self.ports_up(address)];
         let reloaded = self.interrupt_throttle_rate.map(reload);
-        reloaded.into_iter().flatten().chain(self.offloads()).collect()
+        named.into_iter().chain(reloaded).flatten().chain(self.offloads()).collect()
     }
 
     /// What /init does for ports.
@@ -67,6 +69,38 @@ impl KernelConfig {
         (!words.is_empty())
             .then(|| format!("for n in /sys/class/net/eth*; do ethtool -K ${{n##*/}}{words} || exit; done"))
     }
+}
+
+/// Where the first ports of a machine are on its buses, if their cards differ: Linux names ports driver by driver, whatever their order is there.
+pub(crate) fn places_to_name(config: &RunConfig, ports: u32) -> Vec<String> {
+    let model = |port: usize| config.port(port).nic.model;
+    let ports = 0..ports as usize;
+    match ports.clone().all(|port| model(port) == model(0)) {
+        true => Vec::new(),
+        false => ports.map(|port| in_sysfs(config, config.place(port))).collect(),
+    }
+}
+
+/// A place as sysfs has it: functions of the root bus by their numbers, and the folder of each bridge's bus within the bridge's, whatever
+/// number Linux has given to that bus.
+fn in_sysfs(config: &RunConfig, Place { behind, device, function }: Place) -> String {
+    let own = format!("{device:02x}.{function}");
+    match behind {
+        None => format!("0000:00:{own}"),
+        Some(bridge) => {
+            format!("{}/*:{own}", in_sysfs(config, config.platform.bridges[usize::from(bridge)]))
+        }
+    }
+}
+
+/// Names the ports by where they are, over names that no driver gives; they are down then, and have no addresses.
+fn by_place(places: &[String]) -> String {
+    format!(
+        "n=0; for at in {}; do for net in /sys/bus/pci/devices/$at/net/*; do net=${{net##*/}}; ip link set $net down && \
+         ip address flush dev $net && ip link set $net name port$n || exit; done; n=$((n + 1)); done; \
+         n=0; while [ -e /sys/class/net/port$n ]; do ip link set port$n name eth$n || exit; n=$((n + 1)); done",
+        places.join(" ")
+    )
 }
 
 impl Options for KernelConfig {
@@ -129,7 +163,7 @@ const ADDRESSES: &str = "10.0.$n.2/24";
 /// What the image's /init is told to run one of its scripts, and commands before it.
 pub(crate) fn words(script: &str, first: &[String], config: &RunConfig) -> String {
     let kernel = config.options::<KernelConfig>();
-    let commands = kernel.commands(ADDRESSES);
+    let commands = kernel.commands(ADDRESSES, &places_to_name(config, config.platform.nics));
     let before: String = commands.iter().chain(first).map(|command| format!("{command}; ")).collect();
     let mtu = kernel.words(config.platform.nics);
     match before.as_str() {
@@ -169,6 +203,17 @@ mod tests {
         let words = ping(&["kernel.mtu=576", "kernel.tso=false", "kernel.gro=true"]);
         let offloads = "for n in /sys/class/net/eth*; do ethtool -K ${n##*/} tso off gro on || exit; done";
         assert_eq!(words, format!("doorbell.mtu=576 -- \"{offloads}; . /scripts/respond\""));
+        let mixed = ping(&["platform.nics=2", "port.0.nic.model=82576"]);
+        assert!(mixed.starts_with("-- \"n=0; for at in 0000:00:01.0 0000:00:02.0; do for net in"), "{mixed}");
+        assert!(
+            mixed.contains("ip address add 10.0.$n.2/24 dev eth$n; ip link set eth$n up; until"),
+            "{mixed}"
+        );
+        let behind =
+            ["platform.bridges=[\"1e.0\", \"0:01.0\"]", "port.1.at=1:02.0", "port.1.nic.model=82576"];
+        let mixed = ping(&[&["platform.nics=2"], &behind[..]].concat());
+        assert!(mixed.contains("for at in 0000:00:01.0 0000:00:1e.0/*:01.0/*:02.0; do"), "{mixed}");
+        assert_eq!(ping(&["platform.nics=2", "nic.model=82576"]), ping(&["platform.nics=2"]));
         for rate in ["2", "5", "99", "100001"] {
             let error = config(&[&format!("kernel.interrupt_throttle_rate={rate}")]).unwrap_err().to_string();
             assert!(

@@ -178,6 +178,23 @@ mod tests {
     }
 
     #[test]
+    fn a_gateway_s_ports_are_named_by_place_where_their_cards_differ_and_only_there() {
+        for port in ["port.0", "port.1"] {
+            let config = nat(&[&format!("{port}.nic.model=82576"), "kernel.gro=false"]);
+            let [gateway, client, server] = guests(&config).unwrap().try_into().unwrap();
+            let [gateway, client, server] = [gateway, client, server].map(|of| of.script.unwrap().1);
+            let [named, up, gro, rules] =
+                ["for at in 0000:00:01.0 0000:00:02.0;", "dev eth$n", "gro off", "translate="]
+                    .map(|text| gateway.find(text).unwrap_or_else(|| panic!("no {text}: {gateway}")));
+            assert!(named < up && up < gro && gro < rules, "{gateway}");
+            assert!(!client.contains("sys/bus") && !server.contains("sys/bus"), "{client} {server}");
+        }
+        let same = |set: &[&str]| guests(&nat(set)).unwrap().remove(0).script;
+        assert_eq!(same(&["nic.model=82576"]), same(&[]));
+        assert!(same(&[]).unwrap().1.starts_with("translate=masquerade\n"));
+    }
+
+    #[test]
     fn a_gateway_has_two_ports_and_one_core_and_is_no_part_of_other_configurations() {
         let of = |set: &[&str]| {
             let config = nat(set);

@@ -134,7 +134,8 @@ pub fn image_for(image: &str, machine: &MachineConfig) -> String {
 /// Built-in images whose ports Linux drives, under names by number: eth0, eth1.
 const BY_LINUX: [&str; 7] = ["net", "netperf", "nfs", "servers", "apache", "nat", "suricata"];
 
-/// Whether the ports that a built-in image's scripts go by are the machine's: Linux numbers them driver by driver.
+/// Whether the ports that a user's script in a built-in image goes by are the machine's: Linux numbers them driver by driver. Benchmarks name
+/// theirs by place (`kernel.rs`).
 pub(crate) fn check_cards(image: &str, machine: &MachineConfig) -> Result<(), ConfigError> {
     let model = |port: usize| machine.port(port).nic.model;
     let other = (1..machine.platform.nics as usize).find(|port| model(*port) != model(0));
@@ -143,7 +144,7 @@ pub(crate) fn check_cards(image: &str, machine: &MachineConfig) -> Result<(), Co
         Some(port) => Err(ConfigError::new(
             format!("port.{port}.nic.model"),
             "it is another card than port 0's, and Linux numbers ports driver by driver: eth0 would not be port 0. Give all ports of a machine \
-             whose ports Linux drives the same card (nic.model)",
+             in which a script of yours runs, or of a node, the same card (nic.model)",
         )),
     }
 }
@@ -207,7 +208,7 @@ mod tests {
     fn ports_that_linux_drives_are_all_of_one_card() {
         let machine = |set: &[&str]| on_fast(set).unwrap().machine();
         let mixed = machine(&["platform.nics=2", "port.1.nic.model=82576"]);
-        let error = check_cards("nat", &mixed).unwrap_err();
+        let error = check_cards("net", &mixed).unwrap_err();
         assert!(
             error.key == "port.1.nic.model" && error.problem.contains("eth0 would not be port 0"),
             "{error}"

@@ -16,7 +16,7 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::course::{Course, MEASURED};
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
-use crate::kernel::KernelConfig;
+use crate::kernel::{KernelConfig, places_to_name};
 use crate::length::Length;
 use crate::moved::{Load, Moved, Side};
 use crate::nodes::NodeGuest;
@@ -424,7 +424,8 @@ impl Role {
         first: &str,
     ) -> NodeGuest {
         let kernel = config.options::<KernelConfig>();
-        let drivers: String = kernel.commands(address).iter().map(|command| format!("{command}\n")).collect();
+        let commands = kernel.commands(address, &places_to_name(config, ports));
+        let drivers: String = commands.iter().map(|command| format!("{command}\n")).collect();
         let address = if ports == 1 { format!(" doorbell.ip={address}") } else { String::new() };
         NodeGuest {
             image: image.to_owned(),

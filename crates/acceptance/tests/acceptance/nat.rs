@@ -70,6 +70,22 @@ fn what_goes_through_a_gateway_has_its_address_behind_it_and_is_otherwise_the_sa
 }
 
 #[test]
+fn a_gateway_with_two_different_cards_has_each_on_its_own_cable() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let folder = scratch();
+    for port in ["port.0", "port.1"] {
+        let out = folder.path().join(port);
+        nat(&out, &format!("--preset fast --warmup 2ms --duration 5ms --set {port}.nic.model=82576"));
+        let [inside, outside] = ["wire.pcap", "wire-behind.pcap"].map(|name| out.join(name));
+        assert_eq!(pairs(&inside), both_ways(CLIENT, SERVER), "{port}");
+        assert_eq!(pairs(&outside), both_ways(GATEWAY, SERVER), "{port}");
+        assert!(payload(&outside) > 1e6, "{port}");
+    }
+}
+
+#[test]
 fn requests_to_a_web_server_go_through_a_timed_gateway_whose_time_is_told_by_kind() {
     if left_to_the_long_run() {
         return;
