@@ -93,13 +93,14 @@ fn in_sysfs(config: &RunConfig, Place { behind, device, function }: Place) -> St
     }
 }
 
-/// Names the ports by where they are, over names that no driver gives; they are down then, and have no addresses.
+/// Names the ports by where they are, over names that no driver gives; they are down then, and have no addresses. A kernel's command line
+/// has room for little more.
 fn by_place(places: &[String]) -> String {
+    let devices: String = places.iter().map(|place| format!(" /sys/bus/pci/devices/{place}/net/*")).collect();
     format!(
-        "n=0; for at in {}; do for net in /sys/bus/pci/devices/$at/net/*; do net=${{net##*/}}; ip link set $net down && \
-         ip address flush dev $net && ip link set $net name port$n || exit; done; n=$((n + 1)); done; \
-         n=0; while [ -e /sys/class/net/port$n ]; do ip link set port$n name eth$n || exit; n=$((n + 1)); done",
-        places.join(" ")
+        "n=0; for net in{devices}; do net=${{net##*/}}; ip link set $net down && ip address flush dev $net && \
+         ip link set $net name port$n || exit; n=$((n + 1)); done; \
+         while [ $n -gt 0 ]; do n=$((n - 1)); ip link set port$n name eth$n || exit; done"
     )
 }
 
@@ -204,7 +205,7 @@ mod tests {
         let offloads = "for n in /sys/class/net/eth*; do ethtool -K ${n##*/} tso off gro on || exit; done";
         assert_eq!(words, format!("doorbell.mtu=576 -- \"{offloads}; . /scripts/respond\""));
         let mixed = ping(&["platform.nics=2", "port.0.nic.model=82576"]);
-        assert!(mixed.starts_with("-- \"n=0; for at in 0000:00:01.0 0000:00:02.0; do for net in"), "{mixed}");
+        assert!(mixed.starts_with("-- \"n=0; for net in /sys/bus/pci/devices/0000:00:01.0/net/* /sys/bus/pci/devices/0000:00:02.0/net/*; do"), "{mixed}");
         assert!(
             mixed.contains("ip address add 10.0.$n.2/24 dev eth$n; ip link set eth$n up; until"),
             "{mixed}"
@@ -212,7 +213,10 @@ mod tests {
         let behind =
             ["platform.bridges=[\"1e.0\", \"0:01.0\"]", "port.1.at=1:02.0", "port.1.nic.model=82576"];
         let mixed = ping(&[&["platform.nics=2"], &behind[..]].concat());
-        assert!(mixed.contains("for at in 0000:00:01.0 0000:00:1e.0/*:01.0/*:02.0; do"), "{mixed}");
+        assert!(
+            mixed.contains("/0000:00:01.0/net/* /sys/bus/pci/devices/0000:00:1e.0/*:01.0/*:02.0/net/*; do"),
+            "{mixed}"
+        );
         assert_eq!(ping(&["platform.nics=2", "nic.model=82576"]), ping(&["platform.nics=2"]));
         for rate in ["2", "5", "99", "100001"] {
             let error = config(&[&format!("kernel.interrupt_throttle_rate={rate}")]).unwrap_err().to_string();

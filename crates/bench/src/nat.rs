@@ -184,7 +184,7 @@ mod tests {
             let [gateway, client, server] = guests(&config).unwrap().try_into().unwrap();
             let [gateway, client, server] = [gateway, client, server].map(|of| of.script.unwrap().1);
             let [named, up, gro, rules] =
-                ["for at in 0000:00:01.0 0000:00:02.0;", "dev eth$n", "gro off", "translate="]
+                ["/0000:00:02.0/net/*; do net=", "dev eth$n", "gro off", "translate="]
                     .map(|text| gateway.find(text).unwrap_or_else(|| panic!("no {text}: {gateway}")));
             assert!(named < up && up < gro && gro < rules, "{gateway}");
             assert!(!client.contains("sys/bus") && !server.contains("sys/bus"), "{client} {server}");
