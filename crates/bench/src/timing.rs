@@ -157,7 +157,11 @@ impl Moment {
             add(&format!("hart{hart}.rounds"), &rounds);
         }
         for (_, attachment) in &models.attached {
-            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &attachment.stats(*kind).counters()));
+            for (kind, _) in PATH_KINDS {
+                let counters = attachment.stats(kind).counters();
+                add("pcie", &counters);
+                add(if kind.is_read() { "dma_reads" } else { "dma_writes" }, &counters);
+            }
         }
         let books = models.cores.iter().map(|core| core.books.clone()).collect();
         Moment { now: models.now, own: models.own, books, counts }

@@ -87,6 +87,11 @@ impl DmaKind {
         DmaKind::TxDescriptorWriteback,
         DmaKind::TxData,
     ];
+
+    /// Whether the device reads memory; else it writes it.
+    pub fn is_read(self) -> bool {
+        matches!(self, DmaKind::RxDescriptorFetch | DmaKind::TxDescriptorFetch | DmaKind::TxData)
+    }
 }
 
 /// What a device with several queues says of a request beside what it moves.

@@ -29,6 +29,15 @@ pub(super) fn per_packet(w: &View) -> Filling {
         "core cycles a delivered packet, empty polls included, sleep (WFI) not; a core's count once for each of its threads",
     );
     g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
+    if w.config.platform.threads > 1 {
+        let cores = w.awake_cycles_of_cores();
+        g.put(
+            "core_cycles",
+            over(cores, frames),
+            "the same cycles, a core's counted once whatever threads it has",
+        );
+        g.put("core_ipc", over(instructions, cores), "instructions of all threads of a core a cycle of it");
+    }
     if w.config.is_played() {
         // A trace has no data, so that what a poll finds is not known.
         return g;

@@ -50,6 +50,16 @@ pub(super) fn pcie(w: &View) -> Filling {
         "bytes of data and descriptors moved by DMA, both ways, a delivered packet",
     );
     g.put(
+        "read_bytes_per_packet",
+        over(w.n("dma_reads.payload_bytes"), frames),
+        "those of them that the NIC reads: frames to send and descriptors",
+    );
+    g.put(
+        "written_bytes_per_packet",
+        over(w.n("dma_writes.payload_bytes"), frames),
+        "those of them that the NIC writes: received frames and descriptors",
+    );
+    g.put(
         "read_round_trip_ns",
         link("round_trip_ps").zip(link("read_requests")).and_then(|(ps, reads)| over(ps * 1e-3, reads)),
         "from a DMA read request to the end of its completions, on average",
@@ -86,7 +96,8 @@ mod tests {
         ];
         let others = ["up_bytes", "up_dllp_bytes", "down_packets", "down_bytes", "down_dllp_bytes"];
         let others = others.map(|name| format!("link.{name}")).into_iter();
-        let none = others.chain(["link.posted_stall_ps", "pcie.payload_bytes"].map(str::to_owned));
+        let bytes = ["pcie", "dma_reads", "dma_writes"].map(|group| format!("{group}.payload_bytes"));
+        let none = others.chain(bytes).chain(["link.posted_stall_ps".to_owned()]);
         let zero: BTreeMap<String, u64> =
             none.chain(grown.map(|(name, _)| name.to_owned())).map(|name| (name, 0)).collect();
         let mut counts = zero.clone();

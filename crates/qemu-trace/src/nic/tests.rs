@@ -27,7 +27,7 @@ fn told(follower: &mut Follower, devices: &[Device]) -> Vec<Happening> {
 }
 
 fn dma(kind: DmaKind, addr: u64, len: u32, frame: u64, offset: u32) -> Happening {
-    let write = !matches!(kind, DmaKind::RxDescriptorFetch | DmaKind::TxDescriptorFetch | DmaKind::TxData);
+    let write = !kind.is_read();
     let addr = PhysAddr(addr);
     Happening::Dma(Dma { kind, write, addr, len, frame, offset, took: Ps::ZERO, visible: 0 })
 }

@@ -37,7 +37,7 @@ pub const STUDIES: &[StudyFiles] = &[
         "ddio", "Reexamining Direct Cache Access (ATC 2020)":
         "cores", "descriptors", "ways", "work"
     ),
-    study!("fdio", "Benchmarking and Analysis of Software Data Planes (FD.io 2017)": "cores", "events", "frequencies", "loss-l3fwd", "loss-ovs", "loss-testpmd", "one-core", "pcie", "threads"),
+    study!("fdio", "Benchmarking and Analysis of Software Data Planes (FD.io 2017)": "events", "l3fwd", "ovs", "pcie", "testpmd", "top-down"),
     study!("ddiosim", "DDIOSim: DDIO and full-system traces": "ddio", "llc"),
     study!("m5-nics", "Analyzing NIC Overheads in Network-Intensive Workloads (2005)": "nat", "nfs", "receive", "send", "web"),
 ];
