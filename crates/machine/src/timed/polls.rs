@@ -40,6 +40,8 @@ doorbell_sim::stats! {
         packets_squared,
         /// Their packets times their instructions.
         packets_instructions,
+        /// The squares of their instructions.
+        instructions_squared,
     }
 }
 
@@ -65,6 +67,8 @@ impl RoundStats {
         self.instructions += instructions;
         self.packets_squared += packets.saturating_mul(packets);
         self.packets_instructions += packets.saturating_mul(instructions);
+        self.instructions_squared =
+            self.instructions_squared.saturating_add(instructions.saturating_mul(instructions));
     }
 }
 
@@ -245,6 +249,7 @@ mod tests {
         let stats = look(5, 800);
         assert_eq!((stats.rounds, stats.packets, stats.instructions), (2, 5, 270 + 380));
         assert_eq!((stats.packets_squared, stats.packets_instructions), (4 + 9, 540 + 1140));
+        assert_eq!(stats.instructions_squared, 270 * 270 + 380 * 380);
         // An empty poll is no round.
         assert_eq!(look(5, 900).rounds, 2);
     }
