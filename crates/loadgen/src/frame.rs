@@ -245,6 +245,12 @@ impl FrameMaker {
                 Network::Ipv4 => {
                     packet[Ipv4Repr::TTL_AT] -= 1;
                     put_checksum(&mut packet[..Ipv4Repr::HEADER_BYTES], Ipv4Repr::CHECKSUM_AT);
+                    // Who updates the sum, and does not make it anew, as DPDK's l3fwd, may write its other zero (RFC 1624, section 3):
+                    // to whoever checks it (RFC 1071) it is as right.
+                    let field = self.ip_at + Ipv4Repr::CHECKSUM_AT..self.ip_at + Ipv4Repr::CHECKSUM_AT + 2;
+                    if sent[field.clone()] == [0, 0] && bytes[field.clone()] == [0xff, 0xff] {
+                        sent[field].fill(0xff);
+                    }
                 }
                 Network::Ipv6 => packet[HOP_LIMIT_AT] -= 1,
             }
@@ -289,6 +295,7 @@ pub(crate) fn fill(bytes: &mut [u8], start: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::{Field, Order, SweepConfig};
     use doorbell_wire::{Ethernet, Ipv4, Udp};
     use proptest::prelude::*;
 
@@ -358,6 +365,36 @@ mod tests {
             wrong[at] = value;
             assert_eq!(maker.check(9, 0, &wrong, STATION), Err(Mismatch::Headers));
         }
+    }
+
+    #[test]
+    fn either_zero_is_a_right_checksum_of_a_routed_frame() {
+        let traffic = TrafficConfig { returned: Returned::Routed, ..TrafficConfig::default() };
+        let sources = SweepConfig {
+            field: Field::SourceIp,
+            count: 1 << 16,
+            step: 1,
+            order: Order::default(),
+            every: 1,
+        };
+        let stream = StreamConfig { sweeps: vec![sources], ..StreamConfig::of(&traffic) };
+        let mut maker = FrameMaker::of_stream(&traffic, &stream, 3, 7, 8);
+        let (mut routed, mut zeros) = (Vec::new(), 0);
+        for index in 0..1 << 16 {
+            maker.make(9, index, &mut routed);
+            routed[..6].copy_from_slice(&STATION.0);
+            routed[6..12].copy_from_slice(&[0x52, 0x54, 0, 0x12, 0x34, 0x57]);
+            routed[22] = 63;
+            // As DPDK's l3fwd does it, on a machine whose first byte is the lowest.
+            let checksum = u16::from_le_bytes([routed[24], routed[25]]).wrapping_add(1);
+            routed[24..26].copy_from_slice(&checksum.to_le_bytes());
+            assert_eq!(maker.check(9, index, &routed, STATION), Ok(()), "{index}");
+            zeros += u32::from(checksum == 0xffff);
+            let wrong = if checksum == 0xffff { [0, 1] } else { [0xff, 0xff] };
+            routed[24..26].copy_from_slice(&wrong);
+            assert_eq!(maker.check(9, index, &routed, STATION), Err(Mismatch::Headers), "{index}");
+        }
+        assert_eq!(zeros, 1);
     }
 
     #[test]
