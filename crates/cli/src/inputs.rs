@@ -64,6 +64,8 @@ fn is_to_be(path: &Path) -> PathBuf {
 pub fn keep_named(out: &Path, config: &RunConfig) -> anyhow::Result<()> {
     let mut named = Vec::new();
     words(&toml::Value::try_from(config)?, &mut named);
+    // All of these are files; a folder may only have a benchmark's or a policy's name.
+    named.retain(|path| path.is_file());
     keep(out, &named)
 }
 
@@ -134,6 +136,22 @@ mod tests {
         let by_link = folder.path().join("link");
         std::os::unix::fs::symlink(&out, &by_link).unwrap();
         assert!(keep(&by_link, &[trace]).is_err());
+    }
+
+    #[test]
+    fn a_result_folder_that_has_the_name_of_a_configurations_word_is_no_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("ping");
+        fs::create_dir(&out).unwrap();
+        let named = |path: &Path| {
+            let mut config = RunConfig::default();
+            config.run.image = Some(path.display().to_string());
+            keep_named(&out, &config)
+        };
+        assert!(named(&out).is_ok());
+        let recipe = out.join("recipe.toml");
+        fs::write(&recipe, "").unwrap();
+        assert!(named(&recipe).is_err());
     }
 
     #[test]
