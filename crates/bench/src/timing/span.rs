@@ -58,7 +58,8 @@ impl<'a> View<'a> {
         let at = |moment: &Moment, name: &str| {
             *moment.counts.get(name).unwrap_or_else(|| panic!("there is no counter \"{name}\""))
         };
-        let grown = |name: &str| at(&self.span.end, name) - at(&self.span.begin, name);
+        // A thread that is woken at once has not slept, where that had been taken for sleep: some cycles less.
+        let grown = |name: &str| at(&self.span.end, name).saturating_sub(at(&self.span.begin, name));
         let Some(harts) = &self.harts else { return grown(name) };
         let name = name.replace("hart.", "memory.");
         let threads = self.config.platform.threads as usize;

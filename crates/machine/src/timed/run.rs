@@ -148,10 +148,13 @@ impl Timing {
         world: &mut S::World,
         until: Until,
     ) -> BlockEnd<S::Stop> {
+        let begun = source.cycle();
+        // Before its turn: then a thread that slept has its fetch put off until after what its sibling had of the core meanwhile.
+        let core = &self.harts[id].core;
+        let has_slept = begun > core.now().max(core.clock()) && self.mode == Mode::Detailed;
         self.turn(id);
         let timed = &mut self.harts[id];
-        let begun = source.cycle();
-        if begun > timed.core.now().max(timed.core.clock()) && self.mode == Mode::Detailed {
+        if has_slept {
             timed.core.skip_to(begun);
             self.polls.interrupted(id);
             if let Some(watch) = &mut self.watch {

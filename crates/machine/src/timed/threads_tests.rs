@@ -2,6 +2,7 @@
 //! it is stopped.
 
 use doorbell_platform::sbi::assembler::*;
+use doorbell_riscv::Interrupt;
 use doorbell_sim::Ps;
 
 use super::Mode;
@@ -61,6 +62,42 @@ fn a_thread_beside_one_that_sleeps_has_the_core_and_all_its_slots() {
     );
     assert!(own.slots_retiring * 10 > 35 * own.slot_cycles, "{own:?}");
     assert!(other.cpi_idle * 100 > 99 * other.cycles, "{other:?}");
+}
+
+/// Hart 0 adds, the other one waits for software interrupts.
+fn one_is_woken() -> Vec<u8> {
+    let mut a = Assembler::new(BASE);
+    a.beqz(A0, "work");
+    a.addi(T0, ZERO, 8);
+    a.csrw(csr::MIE, T0);
+    a.label("sleep");
+    a.wfi();
+    a.j("sleep");
+    a.label("work");
+    a.label("loop");
+    (0..32u8).for_each(|n| a.addi(Reg::x(16 + n % 8), A1, 1));
+    a.j("loop");
+    a.finish()
+}
+
+#[test]
+fn all_that_a_thread_sleeps_is_idle_time_however_far_its_sibling_has_come() {
+    let mut machine = machine(&TWO, &one_is_woken());
+    machine.set_mode(Mode::Detailed);
+    let mut idle = 0;
+    for n in 1..40 {
+        // At odd moments, so that the sibling is now in one of its blocks and now in another.
+        until(&mut machine, Ps(n * 2_000_777));
+        for is_pending in [true, false] {
+            let books = machine.core_stats(1).unwrap().books;
+            // One that is woken while ops of before are still on their way has not slept.
+            assert!(books.cpi_idle + 20 >= idle, "{} after {idle}, of {}", books.cpi_idle, books.cycles);
+            assert!(books.cycles - books.cpi_idle < 1000 * n, "{} of {}", books.cpi_idle, books.cycles);
+            idle = books.cpi_idle;
+            machine.drive(1, Interrupt::MachineSoftware, is_pending);
+            until(&mut machine, Ps(n * 2_000_777 + 100_000));
+        }
+    }
 }
 
 #[test]
