@@ -92,6 +92,14 @@ impl Core {
         }
     }
 
+    /// Whether who sleeps, and is woken in this cycle, has slept: one whose last op is still on its way, or that would not have fetched
+    /// before, goes on as if it had not. To be asked before its turn, in which its fetch is put off until after what its sibling had of the
+    /// core meanwhile.
+    #[inline]
+    pub fn has_slept_until(&self, cycle: u64) -> bool {
+        cycle > self.now().max(self.clock())
+    }
+
     /// What a thread has counted up to `cycle`, and its sibling, for the slots are both's. Of the two, those that sleep do so until then.
     pub fn stats_beside(&self, sibling: &Core, sleep: [bool; 2], cycle: u64) -> CoreStats {
         let thread = self.thread.expect("a core without threads has no sibling");
@@ -99,7 +107,6 @@ impl Core {
             Engine::OutOfOrder(core) => core.common().accounts.clone(),
             Engine::InOrder(_) => panic!("the threads of a core are out of order"),
         });
-        // One that is woken before its last op has committed goes on as if it had not slept.
         for (accounts, _) in [(&mut own, sleep[0]), (&mut other, sleep[1])].into_iter().filter(|of| of.1) {
             accounts.pass(cycle, Cause::Idle);
         }

@@ -53,13 +53,17 @@ impl<'a> View<'a> {
         View { instructions: view.grown("core.instructions"), ..view }
     }
 
+    /// Whether it is of the whole machine.
+    pub fn is_of_all(&self) -> bool {
+        self.harts.is_none()
+    }
+
     /// What a counter grew by. The names are this program's own: a group's, and a counter's in it.
     fn grown(&self, name: &str) -> u64 {
         let at = |moment: &Moment, name: &str| {
             *moment.counts.get(name).unwrap_or_else(|| panic!("there is no counter \"{name}\""))
         };
-        // A thread that is woken at once has not slept, where that had been taken for sleep: some cycles less.
-        let grown = |name: &str| at(&self.span.end, name).saturating_sub(at(&self.span.begin, name));
+        let grown = |name: &str| at(&self.span.end, name) - at(&self.span.begin, name);
         let Some(harts) = &self.harts else { return grown(name) };
         let name = name.replace("hart.", "memory.");
         let threads = self.config.platform.threads as usize;

@@ -313,8 +313,10 @@ impl Machine {
     pub fn core_stats(&self, hart: usize) -> Option<CoreStats> {
         let detailed = self.mode() == Mode::Detailed;
         let all: Vec<bool> = self.harts.iter().map(|hart| detailed && hart.is_waiting()).collect();
+        // Other harts may have come further: what wakes one that sleeps may be before that.
+        let present = self.queue.now().max(self.reached);
         match self.harts.get(hart) {
-            Some(own) => Some(self.timing()?.core_stats(hart, &all, own.slot_at(self.now()))),
+            Some(own) => Some(self.timing()?.core_stats(hart, &all, own.slot_at(present))),
             None => Some(self.timing()?.core(hart).stats()),
         }
     }

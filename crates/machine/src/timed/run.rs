@@ -149,9 +149,7 @@ impl Timing {
         until: Until,
     ) -> BlockEnd<S::Stop> {
         let begun = source.cycle();
-        // Before its turn: then a thread that slept has its fetch put off until after what its sibling had of the core meanwhile.
-        let core = &self.harts[id].core;
-        let has_slept = begun > core.now().max(core.clock()) && self.mode == Mode::Detailed;
+        let has_slept = self.mode == Mode::Detailed && self.harts[id].core.has_slept_until(begun);
         self.turn(id);
         let timed = &mut self.harts[id];
         if has_slept {

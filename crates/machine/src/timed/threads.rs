@@ -89,9 +89,10 @@ impl Timing {
     /// What a hart's core has counted up to `cycle`; of the harts these sleep.
     pub(crate) fn core_stats(&self, hart: usize, asleep: &[bool], cycle: u64) -> CoreStats {
         let core = self.core(hart);
+        let sleeps = |hart: usize| asleep[hart] && self.core(hart).has_slept_until(cycle);
         match self.sibling(hart) {
-            Some(sibling) => core.stats_beside(self.core(sibling), [asleep[hart], asleep[sibling]], cycle),
-            None if asleep[hart] => core.stats_until(cycle),
+            Some(sibling) => core.stats_beside(self.core(sibling), [sleeps(hart), sleeps(sibling)], cycle),
+            None if sleeps(hart) => core.stats_until(cycle),
             None => core.stats(),
         }
     }

@@ -90,8 +90,7 @@ fn all_that_a_thread_sleeps_is_idle_time_however_far_its_sibling_has_come() {
         until(&mut machine, Ps(n * 2_000_777));
         for is_pending in [true, false] {
             let books = machine.core_stats(1).unwrap().books;
-            // One that is woken while ops of before are still on their way has not slept.
-            assert!(books.cpi_idle + 20 >= idle, "{} after {idle}, of {}", books.cpi_idle, books.cycles);
+            assert!(books.cpi_idle >= idle, "{} after {idle}, of {}", books.cpi_idle, books.cycles);
             assert!(books.cycles - books.cpi_idle < 1000 * n, "{} of {}", books.cpi_idle, books.cycles);
             idle = books.cpi_idle;
             machine.drive(1, Interrupt::MachineSoftware, is_pending);
