@@ -32,7 +32,7 @@ pub(super) fn per_packet(w: &View) -> Filling {
         "core cycles a delivered packet, empty polls included, sleep (WFI) not; a core's count once for each of its threads",
     );
     g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
-    if w.config.platform.threads > 1 {
+    if w.config.platform.threads > 1 && w.is_of_all() {
         let cores = w.awake_cycles_of_cores();
         g.put(
             "core_cycles",
@@ -144,8 +144,8 @@ fn saturation(w: &View, g: &mut Filling) {
     g.put(
         "saturation_is_bound",
         over(sum(&|full| f64::from(u8::from(full.is_bound))), all.len() as f64),
-        "share of these cores whose rounds of polling all found as many packets, or cost what others had left, so that what a round costs whatever it finds cannot be told: \
-         what full bursts would take is at most what is said of it, and may be half",
+        "share of these cores whose rounds of polling all found as many packets, or cost what others had left, so that what a round costs \
+         whatever it finds cannot be told: what full bursts would take is at most what is said of it, and may be half",
     );
     if polling.len() > 1 {
         g.put(
