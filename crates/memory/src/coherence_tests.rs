@@ -349,3 +349,16 @@ fn a_hart_with_a_mask_of_ways_leaves_the_others_alone() {
     config.llc_ways = WayMask(1 << 16);
     assert!(config.validate(16).unwrap_err().starts_with("llc_ways is \"16\""));
 }
+
+#[test]
+fn without_a_word_several_cores_have_a_directory_and_one_has_none() {
+    let has = |cores: usize, change: fn(&mut MemoryConfig)| {
+        let mut config = MemoryConfig::default();
+        change(&mut config);
+        system_of(&config, cores).has_directory()
+    };
+    assert_eq!([1, 2, 8].map(|cores| has(cores, |_| ())), [false, true, true]);
+    assert!(has(1, |config| config.coherence.entries = 12 * 64), "what is given room is there");
+    assert!(has(1, |config| config.coherence.kind = CoherenceKind::Directory));
+    assert!(!has(2, |config| config.coherence.kind = CoherenceKind::Ideal));
+}

@@ -6,6 +6,7 @@ use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::backing::FlatMemory;
 use crate::class::DataClass;
+use crate::coherence::config::CoherenceKind;
 use crate::config::{Inclusion, MemoryConfig};
 use crate::dca::{DcaPolicy, DeviceDca, Invalidate, Place};
 use crate::system::MemorySystem;
@@ -20,6 +21,7 @@ pub(crate) const LLC_STRIDE: u64 = 16 << 10;
 /// An LLC of 256 sets and 16 ways; cores' lines in ways 4 to 15, devices' in 0 to 3.
 fn config() -> MemoryConfig {
     let mut config = MemoryConfig::default();
+    config.coherence.kind = CoherenceKind::Ideal;
     config.llc.size = Bytes(256 << 10);
     config.llc.core_ways = "4-15".parse().unwrap();
     config

@@ -21,6 +21,7 @@ const CLOCK: Hertz = Hertz(2_000_000_000);
 
 fn ring(slices: u32) -> MemoryConfig {
     let mut config = MemoryConfig::default();
+    config.coherence.kind = CoherenceKind::Ideal;
     config.interconnect.clock = CLOCK;
     config.llc.slices = slices;
     (config.fabric.kind, config.fabric.hop) = (FabricKind::Ring, 3);

@@ -191,7 +191,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let ic = &config.interconnect;
         let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
         llc.divide(config.llc.slices, config.llc.scatter, base);
-        let directory = Directory::new(config, base);
+        let directory = Directory::new(config, harts.len(), base);
         let asked = harts.len() > 1 || directory.is_some();
         Ok(MemorySystem {
             ram: span,

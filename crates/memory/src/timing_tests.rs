@@ -5,6 +5,7 @@ use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::backing::FlatMemory;
+use crate::coherence::config::CoherenceKind;
 use crate::config::{MemoryConfig, WalkEntry};
 use crate::dca::{DcaPolicy, Place};
 use crate::prefetch::PrefetchKind;
@@ -17,6 +18,7 @@ const BASE: u64 = 0x8000_0000;
 /// Cores and interconnect both at 2 GHz, so that cycles are cycles: L1 2, L2 12, interconnect 6 each way, LLC 20, memory 100.
 fn config() -> MemoryConfig {
     let mut config = MemoryConfig::default();
+    config.coherence.kind = CoherenceKind::Ideal;
     config.interconnect.clock = Hertz(2_000_000_000);
     config
 }

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::Snapshot;
 use doorbell_trace::champsim::{Record, Variant, Writer};
+use doorbell_trace::system::{Description, TraceFile, TraceWriter, merge};
 
 use super::beside::{BesideState, Program, ProgramState, SECTION, VERSION};
 use super::place::Places;
+use super::tests::config as playing;
 use super::{BesideStats, Pages, PagesConfig, Plan, Player, TraceInput};
 use crate::machine::Machine;
 use crate::overlay::Overlay;
@@ -91,6 +93,46 @@ fn a_hart_and_a_program_that_share_nothing_go_as_each_does_alone() {
     // All of it, the first round, in which lines and pages are touched for the first time, among them.
     let (mean, first) = (others[0].instructions as f64 / 300_000.0, played / cycles);
     assert!(mean >= first && mean < first * 1.1, "{mean} instructions a cycle beside, {first} in a player");
+}
+
+#[test]
+fn cores_that_share_no_memory_need_no_directory_unless_it_is_asked_for() {
+    let folder = folder();
+    let traces = ["one", "two"].map(|name| walk(folder.path(), name, 4 << 10, 2_000));
+    let machine_has = |set: &[&str], traces: &[TraceInput]| {
+        let machine = beside(set, &chained_additions(), traces);
+        machine.timing().unwrap().memory.has_directory()
+    };
+    assert!(!machine_has(&[], &[]));
+    assert!(!machine_has(&["beside=2"], &traces));
+    assert!(machine_has(&["platform.harts=2"], &[]));
+    assert!(machine_has(&["platform.harts=2", "beside=2"], &traces));
+    assert!(!machine_has(&["platform.harts=2", "platform.threads=2"], &[]), "threads of one core");
+    assert!(machine_has(&["memory.coherence.kind=directory", "beside=2"], &traces));
+    assert!(!machine_has(&["platform.harts=2", "memory.coherence.kind=ideal"], &[]));
+    // Nor do traces beside each other, or merged; those of one recording do.
+    let player_has = |plan: &Plan| {
+        let harts = plan.traces.iter().map(|planned| planned.trace.harts()).sum::<u16>();
+        let config = playing(&[&format!("platform.harts={harts}")]);
+        Player::new(&config, plan).unwrap().timing().memory.has_directory()
+    };
+    let [one, two] = traces;
+    assert!(!player_has(&Plan { pages: KERNEL, ..Plan::of(one).beside(two) }));
+    let recorded = |name: &str, harts: u16| {
+        let path = folder.path().join(name);
+        let described =
+            Description { harts, physical: true, isa: "riscv64".into(), ..Description::default() };
+        TraceWriter::create(&path, &described).unwrap().finish().unwrap();
+        TraceFile::open(&path).unwrap()
+    };
+    let merged = |name: &str, harts: [u16; 2]| {
+        let files = [recorded("first", harts[0]), recorded("second", harts[1])];
+        merge(&files, &folder.path().join(name)).unwrap();
+        Plan::of(TraceInput::own(TraceFile::open(&folder.path().join(name)).unwrap()))
+    };
+    assert!(player_has(&Plan::of(TraceInput::own(recorded("both", 2)))));
+    assert!(!player_has(&merged("of one each", [1, 1])));
+    assert!(player_has(&merged("of two and one", [2, 1])));
 }
 
 #[test]

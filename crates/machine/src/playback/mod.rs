@@ -112,7 +112,8 @@ impl Player {
     /// What is planned, on a configuration with as many harts as the traces have together. Its caches know nothing yet.
     pub fn new(config: &MachineConfig, plan: &Plan) -> Result<Player, PlaybackError> {
         fits::check(config, plan)?;
-        let timing = Timing::for_playback(config, memory())?;
+        let sharing = plan.traces.iter().map(|planned| planned.trace.sharing()).max().unwrap_or(1);
+        let timing = Timing::for_playback(config, memory(), sharing)?;
         let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
         let first_place = Place::new();
         for (number, planned) in plan.traces.iter().enumerate() {

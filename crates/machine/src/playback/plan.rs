@@ -63,6 +63,12 @@ impl TraceInput {
         self.file().map_or(1, |file| file.description().harts)
     }
 
+    /// How many of them share memory at most: those of one recording.
+    pub(super) fn sharing(&self) -> usize {
+        let parts = self.file().map_or_else(Vec::new, |file| file.description().parts());
+        parts.iter().map(ExactSizeIterator::len).max().unwrap_or(1)
+    }
+
     /// Whether it tells physical addresses.
     pub fn is_physical(&self) -> bool {
         self.file().is_some_and(|file| file.description().physical)

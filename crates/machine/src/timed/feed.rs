@@ -13,13 +13,16 @@ use crate::config::{ConfigError, CoreModel, MachineConfig};
 impl Timing {
     /// The timing models of a configuration, for `platform.harts` sources. They know nothing yet, and say when.
     pub fn for_sources(config: &MachineConfig) -> Result<Timing, ConfigError> {
-        Timing::for_playback(config, (PhysAddr(map::RAM_BASE), config.platform.ram))
+        let memory = (PhysAddr(map::RAM_BASE), config.platform.ram);
+        Timing::for_playback(config, memory, config.platform.harts as usize)
     }
 
-    /// The same, over memory that begins there and is so large, whatever the configuration has.
+    /// The same, over memory that begins there and is so large, whatever the configuration has, and of which no more sources than so many
+    /// share any.
     pub(crate) fn for_playback(
         config: &MachineConfig,
         memory: (PhysAddr, Bytes),
+        sharing: usize,
     ) -> Result<Timing, ConfigError> {
         config.validate()?;
         if config.core.model != CoreModel::Timed {
@@ -30,8 +33,8 @@ impl Timing {
                 "sources that are no harts are fed to cores without threads; set platform.threads=1";
             return Err(ConfigError::new("platform.threads", problem));
         }
-        let timing =
-            Timing::over_memory(config, memory).map_err(|problem| ConfigError::new("memory", problem))?;
+        let timing = Timing::over_memory(config, memory, sharing)
+            .map_err(|problem| ConfigError::new("memory", problem))?;
         Ok(Timing { mode: Mode::Detailed, ..timing })
     }
 

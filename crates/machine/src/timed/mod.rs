@@ -233,17 +233,23 @@ impl Timing {
     /// Models that know nothing yet. The configuration has to be valid.
     pub(crate) fn new(config: &MachineConfig) -> Result<Timing, String> {
         let own = (PhysAddr(map::RAM_BASE), config.platform.ram);
-        Timing::over_memory(config, if config.beside == 0 { own } else { playback::memory() })
+        let memory = if config.beside == 0 { own } else { playback::memory() };
+        Timing::over_memory(config, memory, (config.platform.harts / config.platform.threads) as usize)
     }
 
-    /// The same, over memory that begins there and is so large.
-    fn over_memory(config: &MachineConfig, (base, ram): (PhysAddr, Bytes)) -> Result<Timing, String> {
+    /// The same, over memory that begins there and is so large, of which no more cores than so many share any.
+    fn over_memory(
+        config: &MachineConfig,
+        (base, ram): (PhysAddr, Bytes),
+        sharing: usize,
+    ) -> Result<Timing, String> {
         let harts: Vec<HartParts> = (0..config.cores_and_beside()).map(|id| config.hart(id)).collect();
         let threads = config.platform.threads as usize;
         let sides: Vec<HartSide> = harts.iter().step_by(threads).map(HartParts::memory_side).collect();
         let dram = Dram::new(&config.memory.dram);
-        let mut memory =
-            MemorySystem::with_harts(&threads::of_cores(&config.memory, threads), &sides, base, ram, dram)?;
+        let mut of_cores = threads::of_cores(&config.memory, threads);
+        of_cores.coherence.kind = of_cores.coherence.kind_for(sharing);
+        let mut memory = MemorySystem::with_harts(&of_cores, &sides, base, ram, dram)?;
         let nics = config.platform.nics as usize;
         for device in 0..nics + FUNCTIONS_MAX {
             let attach = if device < nics { config.port(device).attach } else { config.attach.clone() };

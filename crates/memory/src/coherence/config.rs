@@ -13,9 +13,11 @@ use crate::ways::WAYS_MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoherenceKind {
+    /// A directory where several cores share memory, or where it is given `entries`; else ideal.
+    #[default]
+    Auto,
     /// Everything is known at once and nothing is sent: a request that has to wait for the data of a copy waits
     /// `interconnect.snoop_latency`, and taking copies away takes no time.
-    #[default]
     Ideal,
     /// A directory at the LLC, which has owner and sharers of each line, sends snoops and waits for their answers.
     Directory,
@@ -37,7 +39,7 @@ pub enum Answers {
 #[serde(deny_unknown_fields, default)]
 pub struct CoherenceConfig {
     /// "ideal": copies are known at once, and what waits for one waits `interconnect.snoop_latency`. "directory": requests, snoops and
-    /// their answers take the times below and `interconnect.latency` each way.
+    /// their answers take the times below and `interconnect.latency` each way. "auto": a directory where several cores share memory or `entries` are given, else ideal.
     pub kind: CoherenceKind,
     /// Lines in private caches that the directory can have at a time, ways · `llc.slices` · a power of two, up to 16777216; 0: as many as there are. To track another one it takes the copies of the one used last longest ago away.
     pub entries: u32,
@@ -56,7 +58,7 @@ pub struct CoherenceConfig {
 impl Default for CoherenceConfig {
     fn default() -> CoherenceConfig {
         CoherenceConfig {
-            kind: CoherenceKind::Ideal,
+            kind: CoherenceKind::Auto,
             entries: 0,
             ways: 12,
             latency: 2,
@@ -70,6 +72,15 @@ impl CoherenceConfig {
     /// Whether it says nothing: older configurations keep their hash.
     pub(crate) fn is_default(&self) -> bool {
         *self == CoherenceConfig::default()
+    }
+
+    /// The kind for so many cores that share memory. There may be others, which have memory of their own.
+    pub fn kind_for(&self, cores: usize) -> CoherenceKind {
+        match self.kind {
+            CoherenceKind::Auto if cores > 1 || self.entries > 0 => CoherenceKind::Directory,
+            CoherenceKind::Auto => CoherenceKind::Ideal,
+            told => told,
+        }
     }
 
     /// The directory's entries as those of a cache; there are some.

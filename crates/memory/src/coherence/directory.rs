@@ -52,8 +52,8 @@ pub(super) struct Snoop {
 }
 
 impl Directory {
-    /// An empty one, if the configuration wants one, beside an LLC of RAM from `base` on.
-    pub fn new(config: &MemoryConfig, base: doorbell_sim::PhysAddr) -> Option<Directory> {
+    /// An empty one, if the configuration wants one for so many cores, beside an LLC of RAM from `base` on.
+    pub fn new(config: &MemoryConfig, cores: usize, base: doorbell_sim::PhysAddr) -> Option<Directory> {
         let own: &CoherenceConfig = &config.coherence;
         let tags = || {
             let cache = own.cache();
@@ -61,7 +61,7 @@ impl Directory {
             tags.divide(config.llc.slices, config.llc.scatter, base);
             tags
         };
-        (own.kind == CoherenceKind::Directory).then(|| Directory {
+        (own.kind_for(cores) == CoherenceKind::Directory).then(|| Directory {
             tags: (own.entries > 0).then(tags),
             latency: u64::from(own.latency),
             snoop: u64::from(own.snoop),
