@@ -1,12 +1,14 @@
 //! What a command reads is not lost by what it writes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow, bail};
 use doorbell_bench::{Results, RunConfig, check_captures};
 use doorbell_files::written_at;
 use doorbell_image::Recipe;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::{Asked, INTERRUPTED};
@@ -84,8 +86,10 @@ fn words(value: &toml::Value, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// From now on, SIGINT and SIGTERM end the process at once, without what it has begun to write for this file.
+/// From now on, SIGINT and SIGTERM end the process at once, without what it has begun to write for this file. That the terminal goes away ends
+/// nothing, as of measurements.
 pub fn leave_nothing_of(output: &Path) -> anyhow::Result<()> {
+    signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let output = output.to_owned();
     std::thread::spawn(move || {

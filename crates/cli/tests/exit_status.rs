@@ -2,7 +2,7 @@
 
 mod loop_trace;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -247,6 +247,20 @@ fn what_a_boot_is_to_write_is_written_however_the_guest_ends_and_looked_at_befor
             assert!(said.contains(option) && said.contains(part) && !said.contains("failure code"), "{said}");
         }
     }
+}
+
+#[test]
+fn a_trace_that_is_being_converted_outlives_its_terminal_and_ctrl_c_leaves_nothing_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // As long as it may take to be heard: records of nothing, which take no room.
+    let input = File::create(folder.path().join("long.champsim")).unwrap();
+    input.set_len(1 << 36).unwrap();
+    let convert = Running::start(folder.path(), &["trace", "convert", "long.champsim", "long.dbt"]);
+    convert.hears_interrupts();
+    kill_process(Pid::from_child(&convert.0), Signal::HUP).unwrap();
+    assert_eq!(convert.interrupt().0, Some(130));
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["long.champsim"]);
 }
 
 /// An experiment that takes far longer than a point of it.
