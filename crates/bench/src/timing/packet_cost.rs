@@ -84,11 +84,15 @@ pub(super) struct Busy {
 
 impl Busy {
     pub fn of(w: &View) -> Busy {
-        // An empty poll that ends in the measurement may have begun before it.
-        Busy {
-            instructions: (w.instructions as f64 - w.n("polls.empty_instructions")).max(0.0),
-            cycles: (w.awake_cycles() - w.n("polls.empty_cycles")).max(0.0),
-        }
+        w.harts().fold(Busy { instructions: 0.0, cycles: 0.0 }, |sum, hart| {
+            // An empty poll that ends in the measurement may have begun before it, and a sleep through all of it may have a cycle more.
+            let instructions = hart.instructions as f64 - hart.n("polls.empty_instructions");
+            let cycles = hart.awake_cycles() - hart.n("polls.empty_cycles");
+            Busy {
+                instructions: sum.instructions + instructions.max(0.0),
+                cycles: sum.cycles + cycles.max(0.0),
+            }
+        })
     }
 }
 

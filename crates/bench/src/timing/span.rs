@@ -123,10 +123,14 @@ impl<'a> View<'a> {
         self.harts.clone().unwrap_or(0..self.span.end.own)
     }
 
-    /// Each of its harts that polls receive rings.
+    /// Each of its harts.
+    pub fn harts(&self) -> impl Iterator<Item = View<'a>> {
+        self.own().map(|hart| View::of_hart(self.span, hart))
+    }
+
+    /// Each of them that polls receive rings.
     pub fn polling(&self) -> Vec<View<'a>> {
-        let views = self.own().map(|hart| View::of_hart(self.span, hart));
-        views.filter(|w| w.n("polls.packets") + w.n("polls.polls") > 0.0).collect()
+        self.harts().filter(|w| w.n("polls.packets") + w.n("polls.polls") > 0.0).collect()
     }
 
     /// Cycles of cores in which a thread of theirs is awake, at the least: as many as that of its threads has which sleeps least.
