@@ -4,6 +4,7 @@
 //! LLC's contents go into the number. Who changes a model on purpose takes the new numbers from the failing test's message
 //! and says so with the change.
 
+use doorbell_memory::coherence::config::CoherenceKind;
 use doorbell_memory::config::{Inclusion, MemoryConfig, WalkEntry};
 use doorbell_memory::dca::{DcaPolicy, Place, Strategy};
 use doorbell_memory::dram::{DramStandard, PagePolicy};
@@ -128,12 +129,13 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
     sum.0
 }
 
-/// The default machine, small enough that everything happens, and changed.
+/// The default machine, small enough that everything happens, without a directory, and changed.
 fn machine(change: impl FnOnce(&mut MemoryConfig)) -> MemoryConfig {
     let mut config = MemoryConfig::default();
     config.l1d.size = Bytes(16 << 10);
     config.l2.size = Bytes(128 << 10);
     config.llc.size = Bytes(1 << 20);
+    config.coherence.kind = CoherenceKind::Ideal;
     change(&mut config);
     config
 }
@@ -181,12 +183,14 @@ fn answers_are_what_they_have_always_been() {
     });
     let evading = |policy: &mut DcaPolicy| (policy.strategy, policy.window_lines) = (Strategy::LeakAware, 64);
     let to_l2 = |policy: &mut DcaPolicy| (policy.headers, policy.read_allocate) = (Place::L2, true);
-    let machines: [(_, _, &[u64], u64); 17] = [
+    let directory = machine(|config| config.coherence.kind = CoherenceKind::Auto);
+    let machines: [(_, _, &[u64], u64); 18] = [
         ("default", MemoryConfig::default(), &[3000], 0x12ce_4957_592a_19b1),
         ("small", machine(|_| {}), &[3000], 0xb12b_7374_533c_0b08),
         ("one clock", machine(|_| {}), &[2000], 0x4107_a9f1_8742_f2ce),
         ("odd clocks", machine(|_| {}), &[2333, 3001], 0x6e8b_1cf2_ce69_7c0c),
         ("four harts", machine(|_| {}), &[3000, 3000, 2000, 1500], 0xb1d5_ffb2_619e_15ea),
+        ("a directory", directory, &[3000, 3000, 2000, 1500], 0x8ee0_7261_988c_3f35),
         ("inclusive", include(Inclusion::Inclusive), &[3000, 3000], 0x8d0e_e111_11c9_d549),
         ("exclusive", include(Inclusion::Exclusive), &[3000, 3000], 0x77da_91d7_0f74_8c6b),
         ("odd ways", odd_ways, &[3000], 0xe399_e6db_9d18_f6b5),
