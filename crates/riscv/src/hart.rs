@@ -8,8 +8,8 @@ use doorbell_sim::ram::RamId;
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram, TranslationFence};
 
 use crate::aia::AiaState;
-use crate::engine::Engine;
 use crate::engine::noted::Notes;
+use crate::engine::paths::Paths;
 use crate::event_counters::EventCounters;
 use crate::pmp::{PmpEntry, PmpRange};
 use crate::tlb::{Mode, Tlb};
@@ -215,7 +215,7 @@ pub struct Hart {
     pub(crate) stop: Stop,
     pub(crate) pending_mmio: Option<MmioRequest>,
     pub(crate) waiting: bool,
-    pub(crate) engine: Option<Box<Engine>>,
+    pub(crate) paths: Option<Box<Paths>>,
     pub(crate) notes: Box<Notes>,
     pub(crate) translation_fence: Option<TranslationFence>,
     pub(crate) config: HartConfig,
@@ -250,11 +250,11 @@ impl Hart {
 
     /// A hart in its reset state, in the host's memory of one that is done with: cheaper than a new one, and the same.
     pub fn renewed(self, config: HartConfig) -> Hart {
-        let Hart { mut tlb, engine, notes, .. } = self;
+        let Hart { mut tlb, paths, notes, .. } = self;
         tlb.reset();
-        let mut engine = engine.expect("a hart's engine is absent only while it runs");
-        engine.reset();
-        Hart::with(config, tlb, engine, notes)
+        let mut paths = paths.expect("a hart's paths are absent only while it runs");
+        paths.reset();
+        Hart::with(config, tlb, paths, notes)
     }
 
     /// The host addresses that a hart keeps are of one RAM for good, and so it must always run on that one: the engine's
@@ -265,7 +265,7 @@ impl Hart {
         assert!(known == ram.id(), "a hart was run on another RAM than before");
     }
 
-    fn with(config: HartConfig, tlb: Box<Tlb>, engine: Box<Engine>, notes: Box<Notes>) -> Hart {
+    fn with(config: HartConfig, tlb: Box<Tlb>, paths: Box<Paths>, notes: Box<Notes>) -> Hart {
         let mut hart = Hart {
             x: [0; REGISTER_FILE],
             f: [0; 32],
@@ -294,7 +294,7 @@ impl Hart {
             stop: Stop::Slot,
             pending_mmio: None,
             waiting: false,
-            engine: Some(engine),
+            paths: Some(paths),
             notes,
             translation_fence: None,
             config,

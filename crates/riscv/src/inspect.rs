@@ -89,10 +89,8 @@ impl Hart {
     /// Guest memory stays as it is. Code without breakpoints runs as fast as ever: decoded blocks end before a
     /// breakpoint, and none is kept that begins at one.
     pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
-        self.engine
-            .as_mut()
-            .expect("a hart's engine is absent only while it runs")
-            .set_breakpoints(breakpoints);
+        let paths = self.paths.as_mut().expect("a hart's paths are absent only while it runs");
+        paths.breakpoints.clone_from(breakpoints);
     }
 
     /// Ends a WFI as if an interrupt had come. Returns whether the hart slept.

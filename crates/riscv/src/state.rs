@@ -132,7 +132,7 @@ impl Hart {
         self.pending_mmio = state.pending_mmio;
         self.waiting = state.waiting;
         self.counters = state.stats;
-        self.engine.as_mut().expect("a hart's engine is absent only while it runs").reset();
+        self.paths.as_mut().expect("a hart's paths are absent only while it runs").reset();
         self.pmp_changed();
         self.context_changed();
         *self.tlb = tlb;

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,6 +46,8 @@ pub struct Ram {
     pages: Vec<u8>,
     /// Reservations, and what the harts have yet to learn about code.
     sharing: Sharing,
+    /// What is decoded of its code, by whoever executes it.
+    decoded: Option<Box<dyn Any + Send>>,
 }
 
 // SAFETY: `memory` is owned by this struct alone; host addresses given out by `host_address` are only
@@ -71,6 +74,7 @@ impl Ram {
             memory,
             pages: vec![0; (size.0 / PAGE_BYTES) as usize],
             sharing: Sharing::new(base.0, harts),
+            decoded: None,
         }
     }
 
@@ -225,6 +229,19 @@ impl Ram {
     /// Whether a hart's stores to the page must come by here: it holds decoded code, or another hart's reservation.
     pub fn is_watched(&self, hart: usize, page: u64) -> bool {
         self.is_code(page) || self.sharing.reserved_by_other(hart, page)
+    }
+
+    /// Takes out what is decoded of the code here, to use it and put it back. It is not forgotten with the contents: it goes by the RAM's
+    /// [name](Ram::id).
+    #[inline]
+    pub fn take_decoded<T: Any + Send + Default>(&mut self) -> Box<T> {
+        self.decoded.take().and_then(|decoded| decoded.downcast().ok()).unwrap_or_default()
+    }
+
+    /// Puts it back, for whoever executes code here next.
+    #[inline]
+    pub fn put_decoded<T: Any + Send>(&mut self, decoded: Box<T>) {
+        self.decoded = Some(decoded);
     }
 
     /// Whether decoded code has become stale and the hart that runs does not know yet.

@@ -1,12 +1,13 @@
-//! The cache of decoded blocks: found by physical address, linked to each other.
+//! The cache of decoded blocks, found by physical address. It belongs to the RAM that it was decoded from, so that harts share it.
 
 use std::collections::BTreeSet;
 
-use doorbell_sim::ram::PAGE_BYTES;
+use doorbell_sim::ram::{PAGE_BYTES, RamId};
 use doorbell_sim::{Op as TimedOp, PhysAddr, Ram};
 
 use super::learning::{Lesson, teach};
 use super::noted::noting_handler;
+use super::paths::Paths;
 use super::table::{handler, leave};
 use super::template::{reads_counter, template};
 use super::{BLOCK_OPS, Exit, Op};
@@ -22,18 +23,7 @@ pub(crate) const NO_BLOCK: BlockId = u32::MAX;
 
 /// All ops of all blocks. When they are used up, the cache starts afresh.
 const OPS_CAPACITY: usize = 1 << 20;
-const JUMP_ENTRIES: usize = 4096;
 const HALFWORDS: usize = (PAGE_BYTES / 2) as usize;
-
-/// A block that may follow another: good while `pc` and `context` are what they were.
-#[derive(Clone, Copy)]
-struct Successor {
-    pc: u64,
-    context: u32,
-    block: BlockId,
-}
-
-const NO_LINK: Successor = Successor { pc: 1, context: 0, block: NO_BLOCK };
 
 #[derive(Clone, Copy)]
 struct Block {
@@ -59,51 +49,95 @@ pub(crate) struct FetchFault {
 /// The blocks of one physical page, by the halfword at which they begin.
 type PageTable = Box<[BlockId; HALFWORDS]>;
 
-pub(crate) struct Engine {
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Code {
+    /// The RAM that it was decoded from.
+    memory: Option<RamId>,
     ops: Vec<Op>,
-    /// While the hart notes what it does, what timing models are told of each op.
+    /// While harts note what they do, what timing models are told of each op.
     templates: Vec<TimedOp>,
     /// And what there is to learn from each block without time.
     lessons: Vec<Lesson>,
     noting: bool,
     blocks: Vec<Block>,
-    /// Where each leads by [`Exit::Next`] and [`Exit::Taken`].
-    links: Vec<[Successor; 2]>,
     /// For each page of RAM, one more than its index in `tables`; 0 if it has no blocks.
     page_index: Vec<u32>,
     tables: Vec<PageTable>,
     free_tables: Vec<u32>,
-    /// Recent targets by virtual address.
-    jumps: Box<[Successor; JUMP_ENTRIES]>,
-    /// A block cut short, for runs that end inside it.
-    prefix: [Op; BLOCK_OPS + 1],
     /// A debugger's, by virtual address.
     breakpoints: BTreeSet<u64>,
     /// How often all blocks were forgotten: what else a block's index may have meant.
     generation: u32,
 }
 
-impl Default for Engine {
-    fn default() -> Self {
-        Engine {
-            ops: Vec::with_capacity(OPS_CAPACITY),
-            templates: Vec::new(),
-            lessons: Vec::new(),
-            noting: false,
-            blocks: Vec::new(),
-            links: Vec::new(),
-            page_index: Vec::new(),
-            tables: Vec::new(),
-            free_tables: Vec::new(),
-            jumps: Box::new([NO_LINK; JUMP_ENTRIES]),
-            prefix: [leave(0); BLOCK_OPS + 1],
-            breakpoints: BTreeSet::new(),
-            generation: 0,
-        }
-    }
+/// A hart's engine while it runs: the blocks, and the ways that this hart takes between them.
+pub(crate) struct Engine {
+    pub code: Box<Code>,
+    pub paths: Box<Paths>,
 }
 
 impl Engine {
+    /// Everything that harts before this one have left is of use to it, or is forgotten.
+    #[inline]
+    pub fn begin(&mut self, ram: &Ram, noting: bool) {
+        let Engine { code, paths } = self;
+        if code.memory != Some(ram.id()) || code.noting != noting || !code.breaks_as(&paths.breakpoints) {
+            code.start_for(ram.id(), noting, &paths.breakpoints);
+        }
+        paths.are_of(code.generation);
+    }
+
+    /// The block at `hart.pc`, decoded if it is new.
+    #[inline(always)]
+    pub fn find(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
+        hart.partly_executable = false;
+        match self.paths.lately(hart) {
+            Some(known) => Ok(known),
+            None => self.find_by_page(hart, ram),
+        }
+    }
+
+    fn find_by_page(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
+        let block = self.code.find_by_page(hart, ram)?;
+        self.paths.are_of(self.code.generation);
+        if hart.partly_executable {
+            self.code.check_second_half(hart, ram, block)?;
+        } else if !self.code.straddles(block) {
+            self.paths.remember(hart, block);
+        }
+        Ok(block)
+    }
+
+    /// The block that a finished block leads to by `exit`, through its link if that is good.
+    #[inline(always)]
+    pub fn follow(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, exit: Exit) -> BlockId {
+        self.paths.linked(hart, from, exit).unwrap_or_else(|| self.relink(hart, ram, from, exit))
+    }
+
+    #[cold]
+    fn relink(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, exit: Exit) -> BlockId {
+        let generation = self.code.generation;
+        // A fetch fault is found again, and raised, by the run loop.
+        let Ok(block) = self.find(hart, ram) else { return NO_BLOCK };
+        if self.code.generation != generation {
+            return block; // the cache started afresh, and `from` with it
+        }
+        if self.code.straddles(block) || hart.partly_executable {
+            return NO_BLOCK;
+        }
+        self.paths.link(hart, from, exit, block);
+        block
+    }
+
+    /// The first `count` ops of a block, followed by an op that leaves.
+    pub fn prefix(&mut self, block: BlockId, count: u32) -> *const Op {
+        let (first, count) = (self.code.blocks[block as usize].first_op as usize, count as usize);
+        self.paths.cut(&self.code.ops[first..=first + count])
+    }
+}
+
+impl Code {
     /// The first op of a block and the number of its instructions.
     #[inline(always)]
     pub fn ops(&self, block: BlockId) -> (*const Op, u32) {
@@ -116,14 +150,6 @@ impl Engine {
     #[inline(always)]
     pub fn phys(&self, block: BlockId) -> PhysAddr {
         self.blocks[block as usize].phys
-    }
-
-    /// Decodes blocks for a hart that notes what it does, or for one that does not.
-    pub fn set_noting(&mut self, noting: bool) {
-        if self.noting != noting {
-            self.noting = noting;
-            self.forget_all();
-        }
     }
 
     /// What timing models are told of a block's ops.
@@ -140,34 +166,6 @@ impl Engine {
         &self.lessons[block.first_lesson as usize..][..block.lessons as usize]
     }
 
-    /// The first `count` ops of a block, followed by an op that leaves.
-    pub fn prefix(&mut self, block: BlockId, count: u32) -> *const Op {
-        let first = self.blocks[block as usize].first_op as usize;
-        let count = count as usize;
-        self.prefix[..count].copy_from_slice(&self.ops[first..first + count]);
-        self.prefix[count] = leave(self.ops[first + count].at);
-        self.prefix.as_ptr()
-    }
-
-    /// The block at `hart.pc`, decoded if it is new.
-    #[inline]
-    pub fn find(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
-        let (pc, context) = (hart.pc, hart.fetch_context());
-        let slot = (pc >> 1) as usize & (JUMP_ENTRIES - 1);
-        let known = self.jumps[slot];
-        hart.partly_executable = false;
-        if known.pc == pc && known.context == context {
-            return Ok(known.block);
-        }
-        let block = self.find_by_page(hart, ram)?;
-        if hart.partly_executable {
-            self.check_second_half(hart, ram, block)?;
-        } else if self.blocks[block as usize].straddles.is_none() {
-            self.jumps[slot] = Successor { pc, context, block };
-        }
-        Ok(block)
-    }
-
     /// Where PMP cuts through a page, a block's first instruction must be executable to its end.
     #[cold]
     fn check_second_half(&self, hart: &mut Hart, ram: &mut Ram, block: BlockId) -> Result<(), FetchFault> {
@@ -176,30 +174,10 @@ impl Engine {
         if halfwords == 2 && block.straddles.is_none() { second_half(hart, ram).map(drop) } else { Ok(()) }
     }
 
-    /// The block that a finished block leads to by `exit`, through its link if that is good.
-    #[inline(always)]
-    pub fn follow(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, exit: Exit) -> BlockId {
-        let which = (exit == Exit::Taken) as usize;
-        let link = self.links[from as usize][which];
-        if link.pc == hart.pc && link.context == hart.fetch_context() {
-            return link.block;
-        }
-        self.relink(hart, ram, from, which)
-    }
-
-    #[cold]
-    fn relink(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, which: usize) -> BlockId {
-        let blocks_before = self.blocks.len();
-        // A fetch fault is found again, and raised, by the run loop.
-        let Ok(block) = self.find(hart, ram) else { return NO_BLOCK };
-        if self.blocks.len() < blocks_before {
-            return block; // the cache started afresh, and `from` with it
-        }
-        if self.blocks[block as usize].straddles.is_some() || hart.partly_executable {
-            return NO_BLOCK;
-        }
-        self.links[from as usize][which] = Successor { pc: hart.pc, context: hart.fetch_context(), block };
-        block
+    /// Whether its last instruction ends in another virtual page.
+    #[inline]
+    fn straddles(&self, block: BlockId) -> bool {
+        self.blocks[block as usize].straddles.is_some()
     }
 
     fn find_by_page(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
@@ -288,7 +266,6 @@ impl Engine {
             phys,
             straddles,
         });
-        self.links.push([NO_LINK; 2]);
         self.table_of(page, ram)[halfword] = id;
         if ram.note_code(hart.config.id, page) {
             hart.watch_stores(ram, page);
@@ -336,25 +313,23 @@ impl Engine {
         self.breakpoints.iter().any(|virt| virt % PAGE_BYTES == phys % PAGE_BYTES)
     }
 
-    /// Exchanges the breakpoints. All blocks are decoded again; what is known of translations stays, so that the guest
-    /// cannot tell.
-    pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
-        if self.breakpoints != *breakpoints {
-            self.breakpoints.clone_from(breakpoints);
-            self.forget_all();
-        }
-    }
-
     fn start_afresh(&mut self, hart: &mut Hart) {
         self.forget_all();
         hart.tlb.new_contexts();
     }
 
-    /// As new, but for the memory that it has.
-    pub fn reset(&mut self) {
+    #[inline]
+    fn breaks_as(&self, breakpoints: &BTreeSet<u64>) -> bool {
+        self.breakpoints.is_empty() && breakpoints.is_empty() || self.breakpoints == *breakpoints
+    }
+
+    /// Goes on with another RAM, another way of decoding or other breakpoints.
+    #[cold]
+    fn start_for(&mut self, memory: RamId, noting: bool, breakpoints: &BTreeSet<u64>) {
         self.forget_all();
-        self.noting = false;
-        self.breakpoints.clear();
+        self.ops.reserve(OPS_CAPACITY);
+        (self.memory, self.noting) = (Some(memory), noting);
+        self.breakpoints.clone_from(breakpoints);
     }
 
     /// What tells the same indices of blocks apart.
@@ -368,11 +343,9 @@ impl Engine {
         self.templates.clear();
         self.lessons.clear();
         self.blocks.clear();
-        self.links.clear();
         self.page_index.clear();
         self.tables.clear();
         self.free_tables.clear();
-        self.jumps.fill(NO_LINK);
     }
 }
 

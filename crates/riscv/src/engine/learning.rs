@@ -82,7 +82,7 @@ impl Hart {
         let walk = |virt| self.page_walk(ram, virt);
         learner.instruction(pc_at(0), fetch_at(0), walk);
         let mut noted = 0;
-        for lesson in engine.lessons(block) {
+        for lesson in engine.code.lessons(block) {
             if usize::from(lesson.op) >= what.count {
                 break;
             }
@@ -133,7 +133,7 @@ impl Hart {
         learner: &mut impl Learner,
     ) {
         let Some(phys) = self.prefetch_address(ram, virt) else { return };
-        let op = TimedOp { pc, phys, ..engine.templates(block)[usize::from(lesson.op)] };
+        let op = TimedOp { pc, phys, ..engine.code.templates(block)[usize::from(lesson.op)] };
         learner.prefetch(CoreAccess::of_prefetch(&op), virt, |virt| self.page_walk(ram, virt));
     }
 }

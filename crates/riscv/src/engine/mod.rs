@@ -4,8 +4,9 @@
 //! block's depth of calls is bounded by [`BLOCK_OPS`].
 //!
 //! A block lies within one physical page, is found by physical address, and ends at the first
-//! instruction that may go elsewhere or change what decoded code depends on. Blocks are linked to their
-//! successors; a link is good while virtual address and translation context are the same.
+//! instruction that may go elsewhere or change what decoded code depends on. Blocks stay with the RAM that they are decoded from, where
+//! all harts find them ([`block`]); each hart links them to their successors ([`paths`]): a link is good while virtual address and
+//! translation context are the same.
 //! A store to a page with decoded code ends the running block and forgets the page's blocks,
 //! so decoded code is never stale, with or without FENCE.I.
 
@@ -17,6 +18,7 @@ mod known;
 mod learning;
 mod memory;
 pub(crate) mod noted;
+pub(crate) mod paths;
 mod recorded;
 mod system;
 mod table;
@@ -127,14 +129,29 @@ impl Hart {
             }
             self.waiting = false;
         }
-        let mut engine = self.engine.take().expect("a hart's engine is absent only while it runs");
-        engine.set_noting(T::NOTES);
-        if let Some(news) = ram.take_news(self.config.id) {
-            self.learn(&mut engine, ram, &news);
-        }
+        let mut engine = self.engine(ram, T::NOTES);
         let stop = self.run_blocks(&mut engine, ram, until, told);
-        self.engine = Some(engine);
+        self.put_away(engine, ram);
         stop
+    }
+
+    /// The engine to run with, which knows what has happened since this hart ran last.
+    #[inline(always)]
+    fn engine(&mut self, ram: &mut Ram, noting: bool) -> Engine {
+        let paths = self.paths.take().expect("a hart's paths are absent only while it runs");
+        let mut engine = Engine { code: ram.take_decoded(), paths };
+        engine.begin(ram, noting);
+        if let Some(news) = ram.take_news(self.config.id) {
+            self.learn(ram, &news);
+        }
+        engine
+    }
+
+    #[inline(always)]
+    fn put_away(&mut self, engine: Engine, ram: &mut Ram) {
+        let Engine { code, paths } = engine;
+        ram.put_decoded(code);
+        self.paths = Some(paths);
     }
 
     fn run_blocks<T: Told>(&mut self, engine: &mut Engine, ram: &mut Ram, until: u64, told: &mut T) -> Stop {
@@ -204,7 +221,7 @@ impl Hart {
         block: BlockId,
         until: u64,
     ) -> (Exit, bool) {
-        let (mut first, mut count) = engine.ops(block);
+        let (mut first, mut count) = engine.code.ops(block);
         let left = until - self.slots;
         let whole = u64::from(count) <= left;
         if !whole {
@@ -239,22 +256,22 @@ impl Hart {
     #[cold]
     fn forget_stale_code(&mut self, engine: &mut Engine, ram: &mut Ram) {
         let pages = ram.take_stale_code_pages(self.config.id);
-        self.forget_pages(engine, &pages);
+        pages.iter().for_each(|page| engine.code.forget_page(*page));
+        self.leave_pages(&pages);
     }
 
-    fn forget_pages(&mut self, engine: &mut Engine, pages: &[u64]) {
-        for page in pages {
-            self.counters.code_pages_invalidated += 1;
-            engine.forget_page(*page);
-        }
+    /// The ways to blocks of these pages lead nowhere any more.
+    fn leave_pages(&mut self, pages: &[u64]) {
+        self.counters.code_pages_invalidated += pages.len() as u64;
         self.tlb.new_contexts();
     }
 
     /// Takes note of what other harts have done since this one ran last.
     #[cold]
-    fn learn(&mut self, engine: &mut Engine, ram: &Ram, news: &News) {
+    fn learn(&mut self, ram: &Ram, news: &News) {
+        // Who saw them first has forgotten what was decoded of them.
         if !news.stale_code_pages.is_empty() {
-            self.forget_pages(engine, &news.stale_code_pages);
+            self.leave_pages(&news.stale_code_pages);
         }
         for page in &news.watch {
             self.watch_stores(ram, *page);

@@ -139,13 +139,9 @@ impl Hart {
             }
             self.waiting = false;
         }
-        let mut engine = self.engine.take().expect("a hart's engine is absent only while it runs");
-        engine.set_noting(true);
-        if let Some(news) = ram.take_news(self.config.id) {
-            self.learn(&mut engine, ram, &news);
-        }
+        let mut engine = self.engine(ram, true);
         let turn = go(self, &mut engine, ram);
-        self.engine = Some(engine);
+        self.put_away(engine, ram);
         turn
     }
 
@@ -178,12 +174,12 @@ impl Hart {
                     return Err(Turn::Trapped);
                 }
             };
-            left = if self.partly_executable { 1 } else { left.min(u64::from(engine.ops(block).1)) };
+            left = if self.partly_executable { 1 } else { left.min(u64::from(engine.code.ops(block).1)) };
             self.forget_notes();
             let before = self.instret;
             let (exit, _) = self.run_block(engine, ram, block, self.slots.saturating_add(left));
             let count = self.instret - before;
-            let fetch = engine.phys(block);
+            let fetch = engine.code.phys(block);
             tell(self, engine, ram, block, Retired { count: count as usize, exit, fetch, privileged });
             left -= count;
             // A store to a page of code goes on to the end of its block, again: what is decoded, and so what such a page is, must
@@ -225,7 +221,7 @@ impl Hart {
         ops: &mut Vec<TimedOp>,
     ) {
         let first = ops.len();
-        ops.extend_from_slice(&engine.templates(block)[..what.count]);
+        ops.extend_from_slice(&engine.code.templates(block)[..what.count]);
         let mut noted = 0;
         let mut split = false;
         for op in &mut ops[first..] {

@@ -86,7 +86,7 @@ impl<F: FnMut(&mut Hart, &Ram, Block<'_>)> Told for Telling<'_, F> {
         let told = Block { ops: &[], instructions, trapped, space, number: None };
         // Others end where the ops alone do not say.
         let key = matches!(exit, Exit::Next | Exit::Taken | Exit::Indirect).then(|| {
-            let (generation, count) = (engine.generation(), instructions as u32);
+            let (generation, count) = (engine.code.generation(), instructions as u32);
             Key { pc: hart.block_pc, block, generation, count, exit, privileged }
         });
         let number = key.and_then(|key| self.known.find(&key));
@@ -95,7 +95,7 @@ impl<F: FnMut(&mut Hart, &Ram, Block<'_>)> Told for Telling<'_, F> {
             return;
         }
         self.known.scratch.clear();
-        let what = Retired { count: instructions as usize, exit, fetch: engine.phys(block), privileged };
+        let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
         hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
         let learnt = key.filter(|_| number.is_none()).and_then(|key| self.known.learn(key));
         (self.to)(hart, ram, Block { ops: &self.known.scratch, number: learnt, ..told });

@@ -15,4 +15,5 @@ mod pmp;
 #[path = "../common/random.rs"]
 mod random;
 mod saving;
+mod several;
 mod traps;
