@@ -35,8 +35,9 @@ impl Span {
     }
 }
 
-/// A store, as loads behind it see it.
+/// A store, as loads behind it see it: a line of the host's cache.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[repr(align(64))]
 pub(crate) struct Store {
     line: u64,
     bytes: u64,
