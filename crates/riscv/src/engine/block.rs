@@ -318,6 +318,7 @@ impl Code {
         hart.tlb.new_contexts();
     }
 
+    /// Whether these are its breakpoints. It is asked at each turn, and there are hardly ever any.
     #[inline]
     fn breaks_as(&self, breakpoints: &BTreeSet<u64>) -> bool {
         self.breakpoints.is_empty() && breakpoints.is_empty() || self.breakpoints == *breakpoints

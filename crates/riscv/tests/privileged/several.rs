@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use doorbell_riscv::{Hart, HartConfig, Stop};
+use doorbell_riscv::{Hart, HartConfig, Stop, Turn};
 use doorbell_sim::{Bytes, PhysAddr, Ram};
 
 use crate::asm::{C_NOP, addi, j_type, m5op, s_type};
@@ -56,10 +56,10 @@ impl Several {
         running.set_reg(7, bits.into());
         let before = running.instructions();
         let stopped = match notes {
-            true => !matches!(
-                running.run_noted(&mut self.ram, instructions, &mut Vec::new()),
-                doorbell_riscv::Turn::On
-            ),
+            true => {
+                let turn = running.run_noted(&mut self.ram, instructions, &mut Vec::new());
+                !matches!(turn, Turn::On)
+            }
             false => {
                 let slots = running.slots() + instructions;
                 running.run(&mut self.ram, slots) != Stop::Slot
@@ -93,6 +93,11 @@ impl Several {
         (0..PAGES).map(|page| (0..WORDS).map(|at| word(page, at)).collect()).collect()
     }
 
+    fn set_breakpoints(&mut self, hart: usize, breakpoints: &BTreeSet<u64>) {
+        self.breakpoints[hart].clone_from(breakpoints);
+        self.harts[hart].set_breakpoints(breakpoints);
+    }
+
     /// Sends a hart to a page.
     fn send(&mut self, hart: usize, page: u64) {
         self.harts[hart].set_pc(place(page, 0).0);
@@ -123,9 +128,11 @@ fn whoever_writes_code_each_hart_executes_what_is_there() {
                 several.ram.store_from_device(at, &bits.to_le_bytes());
             }
             2 => {
-                let some = (0..random.below(3)).map(|_| place(random.below(PAGES), random.below(WORDS)).0);
-                several.breakpoints[hart] = some.collect();
-                several.harts[hart].set_breakpoints(&several.breakpoints[hart]);
+                // Mostly as a debugger has it: all the same, and after a while none. What differs is decoded again at each turn.
+                let one = place(random.below(PAGES), random.below(WORDS)).0;
+                let some = if random.below(4) == 0 { BTreeSet::from([one]) } else { BTreeSet::new() };
+                let who = if random.below(8) == 0 { hart..hart + 1 } else { 0..3 };
+                who.for_each(|hart| several.set_breakpoints(hart, &some));
             }
             _ => {
                 // Mostly as a machine has it: all note or none does, for a while.
@@ -176,12 +183,12 @@ fn one_that_fills_the_cache_takes_the_others_blocks_along() {
             let hart = &mut several.harts[0];
             let stop = match notes {
                 true => match hart.run_noted(&mut several.ram, 1000, &mut Vec::new()) {
-                    doorbell_riscv::Turn::Stopped(stop) => stop,
+                    Turn::Stopped(stop) => stop,
                     _ => continue,
                 },
                 false => hart.run(&mut several.ram, u64::MAX / 2),
             };
-            assert_eq!(stop, Stop::M5Op { function: 1, args: [hart.reg(10), hart.reg(11)] });
+            assert!(matches!(stop, Stop::M5Op { function: 1, .. }));
             break;
         }
         several.send(0, 1);
