@@ -23,6 +23,22 @@ impl<T: fmt::Display> fmt::Display for Esc<T> {
     }
 }
 
+/// Text that is a line of Markdown elsewhere: escaped, and what stands between two backquotes is code.
+pub(crate) struct Prose<'a>(pub &'a str);
+
+impl fmt::Display for Prose<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((before, (code, after))) =
+            rest.split_once('`').and_then(|(before, opened)| Some((before, opened.split_once('`')?)))
+        {
+            write!(out, "{}<code>{}</code>", Esc(before), Esc(code))?;
+            rest = after;
+        }
+        write!(out, "{}", Esc(rest))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +50,10 @@ mod tests {
             "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;"
         );
         assert_eq!(Esc("µs\tok\n").to_string(), "µs\tok\n");
+        assert_eq!(
+            Prose("<by> `a < b` and `c`, 5`").to_string(),
+            "&lt;by&gt; <code>a &lt; b</code> and <code>c</code>, 5`"
+        );
         assert_eq!(Esc("a\0b\u{1b}[1m").to_string(), "a\u{fffd}b\u{fffd}[1m");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::escape::Esc;
+use crate::escape::{Esc, Prose};
 use crate::experiment::ExperimentPlot;
 use crate::figures::{Ids, write_figure};
 use crate::number::trimmed;
@@ -173,7 +173,7 @@ impl ReproductionPage {
                 let [says, rest @ ..] = claim.cells();
                 let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&says));
                 for cell in &rest {
-                    let _ = write!(out, "<td>{}</td>", Esc(cell));
+                    let _ = write!(out, "<td>{}</td>", Prose(cell));
                 }
                 out.push_str("</tr>\n");
             }
