@@ -32,7 +32,7 @@ pub enum Pattern {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NeighbourConfig {
-    /// Neighbours, 0 to 15 (the benchmark sets 1), each on a hart of its own, from the last one down; the machine needs as many harts beside
+    /// Neighbours, 0 to 63 (the benchmark sets 1), each on a hart of its own, from the last one down; the machine needs as many harts beside
     /// those of `touch.cores`. They are not summed up in figures a packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
@@ -62,8 +62,8 @@ impl Options for NeighbourConfig {
         }
         // Without a number of cores it is the configuration of another benchmark.
         let Some(cores) = self.cores else { return Ok(()) };
-        if cores > 15 {
-            return fail("neighbour.cores", format!("{cores} is not from 0 to 15"));
+        if cores > 63 {
+            return fail("neighbour.cores", format!("{cores} is not from 0 to 63"));
         }
         let (harts, needed) = (config.platform.harts, cores + config.options::<TouchConfig>().cores);
         if needed > harts {
@@ -117,7 +117,7 @@ mod tests {
         assert!(config.hash() != streaming.hash());
         for (set, says) in [
             (&["neighbour.cores=1"][..], "the machine has 1 hart(s); set platform.harts=2"),
-            (&["neighbour.cores=16", "platform.harts=16"], "16 is not from 0 to 15"),
+            (&["neighbour.cores=64", "platform.harts=64"], "64 is not from 0 to 63"),
             (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
             (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),
             (&["neighbour.pattern=run"], "`walk` or `stream`"),

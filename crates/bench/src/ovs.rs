@@ -19,8 +19,9 @@ pub(crate) const DEFAULTS: &[&str] =
 
 /// Entries of a ring, as its driver takes them.
 const DESCRIPTORS: RangeInclusive<u32> = 64..=4096;
-/// Threads that poll: each sends by a queue of its own, and the switch's main thread by one more.
-const CORES: RangeInclusive<u32> = 1..=QUEUES as u32 - 1;
+/// Threads that poll: each receives by a queue of its own. To send each has one too, and the switch's main thread one more: where
+/// the card has not so many, threads borrow them for a while (the switch's XPS).
+const CORES: RangeInclusive<u32> = 1..=QUEUES as u32;
 /// How seldom a flow may be brought into the exact-match cache.
 const EMC_MAX: u32 = 1_000_000;
 /// Packet buffers: the switch takes MBUFS_MAX for all ports or, where they do not fit, half as often as it must, to MBUFS_MIN.
@@ -41,9 +42,9 @@ const RAM_BESIDE: u64 = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OvsConfig {
-    /// Threads that poll, 1 to 15 (the benchmark sets 1): on harts 1 and up (2 and up where cores have two threads), one on each, with a receive and a transmit queue of its own on
-    /// every port; RSS spreads flows over them, and plain traffic is one flow (`--flows 1000`). Hart 0 has the switch's other threads and
-    /// Linux, so the machine needs one hart more.
+    /// Threads that poll, 1 to 16 (the benchmark sets 1): on harts 1 and up (2 and up where cores have two threads), one on each, with a
+    /// receive and a transmit queue of its own on every port; RSS spreads flows over them, and plain traffic is one flow (`--flows 1000`).
+    /// Hart 0 has the switch's other threads and Linux, so the machine needs one hart more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
     /// By which port frames leave: "paired", the other one of 0 and 1, 2 and 3 and so on; or "loop", the one that they came in by.
@@ -203,7 +204,8 @@ mod tests {
                 &["ovs.cores=2", "platform.harts=2", "platform.threads=2"],
                 "has 2 hart(s), of which the first core's are Linux'; set platform.harts=4",
             ),
-            (&["ovs.cores=16", "platform.harts=16"], "ovs.cores: 16 is not from 1 to 15"),
+            (&["ovs.cores=17", "platform.harts=18"], "ovs.cores: 17 is not from 1 to 16"),
+            (&["ovs.cores=16", "platform.harts=17"], "has no room; set platform.ram="),
             (&["port.1.nic.model=82540em"], "port 1 has an 82540EM"),
             (&["platform.nics=1"], "ovs.topology: \"paired\" needs an even number"),
             (&["ovs.cores=8", "platform.harts=9"], "has no room; set platform.ram=704MiB"),

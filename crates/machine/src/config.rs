@@ -63,7 +63,7 @@ fn is_zero(count: &u32) -> bool {
 pub struct PlatformConfig {
     /// Guest memory, 64MiB to 12GiB in whole pages of 4 KiB.
     pub ram: Bytes,
-    /// How many harts, 1 to 16.
+    /// How many harts, 1 to 64.
     pub harts: u32,
     /// Threads of a core (SMT), 1 or 2: with 2, harts 0 and 1 are the threads of core 0, harts 2 and 3 those of core 1, and so on. Of
     /// timed machines the cores must be out of order.
@@ -238,7 +238,8 @@ pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
 const QUANTUM_MIN: Ps = Ps::from_ns(10);
 /// The largest `core.lookahead`.
 const LOOKAHEAD_MAX: Ps = Ps::from_us(1);
-const HARTS_MAX: u32 = 16;
+/// As many as a word of the memory system has bits for who has a line, and as the firmware serves.
+const HARTS_MAX: u32 = doorbell_platform::sbi::HARTS_MAX;
 /// The ports that a machine can have.
 pub(crate) const NICS_MAX: u32 = 8;
 const RAM_MIN: u64 = 64 << 20;

@@ -3,7 +3,7 @@
 
 use doorbell_sim::PhysAddr;
 
-/// Registers that are told apart; a machine of 16 cores and 8 ports has twice that many tails.
+/// Registers that are told apart: 8 ports with 16 queues each way have so many tails.
 const KEPT: usize = 256;
 
 /// The last stores' harts by register, in no order.

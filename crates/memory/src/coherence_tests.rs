@@ -91,7 +91,7 @@ fn a_line_that_another_core_owns_takes_three_hops_or_four() {
 
 #[test]
 fn who_writes_waits_for_the_last_of_all_sharers_and_snoops_leave_one_a_cycle() {
-    for harts in [2, 3, 8, 16] {
+    for harts in [2, 3, 8, 16, 63] {
         let mut system = system_of(&config(Answers::Direct), harts);
         (0..harts).for_each(|hart| {
             load(&mut system, hart, 1_000 * (1 + hart as u64));

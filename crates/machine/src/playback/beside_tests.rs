@@ -265,8 +265,8 @@ fn what_cannot_be_played_beside_a_machine_is_refused_and_said() {
         (&[][..], "set core.model=timed"),
         (&["core.model=timed", "platform.threads=2", "platform.harts=2"], "set platform.threads=1"),
         (
-            &["core.model=timed", "platform.harts=16"],
-            "1 of them and 16 harts; a machine has 16 cores at most",
+            &["core.model=timed", "platform.harts=64"],
+            "1 of them and 64 harts; a machine has 64 cores at most",
         ),
     ] {
         let error = refused(set);
