@@ -242,7 +242,7 @@ fn outcomes(litmus: &Litmus, preset: &str, mode: Mode, set: &[&str]) -> Vec<(Out
 
 #[test]
 fn no_litmus_program_ends_as_rvwmo_forbids_and_outcomes_vary() {
-    let machines: [(&str, Mode, &[&str]); 5] = [
+    let machines: [(&str, Mode, &[&str]); 8] = [
         ("fast", Mode::Functional, &[]),
         ("server", Mode::Warming, &[]),
         ("server", Mode::Detailed, &[]),
@@ -252,6 +252,10 @@ fn no_litmus_program_ends_as_rvwmo_forbids_and_outcomes_vary() {
             &["memory.coherence.kind=directory", "memory.coherence.entries=48", "core.quantum=200ns"],
         ),
         ("server", Mode::Detailed, &["core.lookahead=20ns"]),
+        ("server", Mode::Detailed, &["platform.threads=2"]),
+        // Slices on a ring, and on a mesh.
+        ("xeon-e5-2667v4", Mode::Detailed, &[]),
+        ("skylake-sp", Mode::Detailed, &["platform.threads=2"]),
     ];
     let mut varied = 0;
     for litmus in TESTS {
