@@ -147,10 +147,11 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// An error about playing the trace `path`.
+    /// An error about playing the trace `path`, unless it names another one itself.
     pub(crate) fn playback(path: &Path) -> impl Fn(PlaybackError) -> RunError {
         move |error| match error {
             PlaybackError::ChampSim(error) => RunError::ChampSim(error),
+            PlaybackError::Of { path, error } => RunError::Playback { path, error: *error },
             error => RunError::Playback { path: path.to_owned(), error },
         }
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::RecordedNames;
 use doorbell_files::replace;
-use doorbell_trace::system::{self, Extent, Window};
+use doorbell_trace::system::{self, Extent, TraceError, Window};
 
 use crate::inputs::leave_nothing_of;
 use crate::out::outln;
@@ -91,7 +91,13 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<()> {
     }
     leave_nothing_of(output)?;
     let traces = inputs.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let (counts, placed) = system::merge(&traces, output).with_context(|| output.display().to_string())?;
+    let of = |error: TraceError| match error {
+        TraceError::Input { number, error } => {
+            anyhow::Error::new(*error).context(inputs[number].display().to_string())
+        }
+        error => anyhow::Error::new(error).context(output.display().to_string()),
+    };
+    let (counts, placed) = system::merge(&traces, output).map_err(of)?;
     forget_names(output)?;
     outln!("{}: {}", output.display(), words(&counts));
     for ((path, trace), placed) in inputs.iter().zip(&traces).zip(&placed) {

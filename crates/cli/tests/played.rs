@@ -8,7 +8,7 @@ use std::path::Path;
 use doorbell_bench::verify;
 use doorbell_sim::memory::Walk;
 use doorbell_trace::champsim::{Record, Variant, Writer};
-use doorbell_trace::system::{Description, Step, TraceWriter};
+use doorbell_trace::system::{Description, Kind, Step, TraceFile, TraceWriter};
 use serde_json::Value;
 
 use crate::loop_trace::{FRAME_BYTES, FRAMES, ROUND, doorbell, record, record_overloaded, round};
@@ -290,6 +290,61 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         assert!(said.contains(part), "{words:?}: {said}");
         assert!(!said.contains("panicked"), "{words:?}: {said}");
     }
+}
+
+/// Damages the last byte of a trace's first chunk of instructions.
+fn damage(from: &Path, to: &Path) {
+    let file = TraceFile::open(from).unwrap();
+    let place = file.chunks().iter().find(|place| place.head.kind == Kind::Hart).unwrap();
+    let mut bytes = fs::read(from).unwrap();
+    bytes[(place.at + place.bytes - 1) as usize] ^= 0x55;
+    fs::write(to, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_trace_ends_whatever_plays_it_with_its_own_name() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // Without devices nothing but its instructions tells that it was not played.
+    let mut writer = TraceWriter::create(
+        &folder.join("plain.dbt"),
+        &Description { harts: 1, physical: true, ..Description::default() },
+    )
+    .unwrap();
+    for turn in 0..200 {
+        writer.block(0, &Step::default(), &round(turn), &mut |_| Walk::default()).unwrap();
+    }
+    writer.finish().unwrap();
+    record(&folder.join("loop.dbt"));
+    for name in ["loop", "plain"] {
+        damage(&folder.join(format!("{name}.dbt")), &folder.join(format!("{name}-flip.dbt")));
+    }
+    fs::write(
+        folder.join("flip.toml"),
+        "trace = \"plain-flip.dbt\"\npreset = \"server\"\n[grid]\n\"run.seed\" = [1, 2]\n",
+    )
+    .unwrap();
+    for (words, named) in [
+        (&["trace", "run", "plain-flip.dbt"][..], "plain-flip.dbt"),
+        (&["trace", "run", "plain-flip.dbt", "--warmup", "0"], "plain-flip.dbt"),
+        (&["trace", "run", "plain-flip.dbt", "--warmup", "whole"], "plain-flip.dbt"),
+        (&["trace", "run", "loop-flip.dbt"], "loop-flip.dbt"),
+        (&["trace", "run", "loop-flip.dbt", "--rate", "1Mpps"], "loop-flip.dbt"),
+        (&["trace", "run", "loop.dbt", "plain-flip.dbt"], "plain-flip.dbt"),
+        (&["trace", "run", "plain.dbt", "loop.dbt", "loop-flip.dbt"], "loop-flip.dbt"),
+        (&["trace", "merge", "loop.dbt", "plain-flip.dbt", "both.dbt"], "plain-flip.dbt"),
+        (&["trace", "check", "plain-flip.dbt"], "plain-flip.dbt"),
+    ] {
+        let said = refused(folder, words);
+        for part in [named, "the trace is damaged at byte", "copy it again"] {
+            assert!(said.contains(part), "{words:?}: {said}");
+        }
+        assert!(!said.contains("both.dbt") && !said.contains("contradict"), "{words:?}: {said}");
+    }
+    assert!(!folder.join("both.dbt").exists());
+    let swept = doorbell(folder, &["sweep", "flip.toml", "-q"]);
+    let said = String::from_utf8_lossy(&swept.stderr);
+    assert!(!swept.status.success() && said.contains("plain-flip.dbt: the trace is damaged"), "{said}");
 }
 
 #[test]

@@ -253,8 +253,10 @@ fn change(input: &mut Input<'_>, chunks: &mut Vec<Chunk>, counts: &mut Counts) {
     }
 }
 
-/// All that can be done with a trace.
-fn use_all(path: &Path, folder: &Path) -> Result<(), TraceError> {
+/// All that can be done with a trace. Playing comes first: nobody has checked a trace that is played.
+fn use_all(path: &Path, sound: &Path, folder: &Path) -> Result<(), TraceError> {
+    play(path)?;
+    play_beside(sound, path)?;
     let file = TraceFile::open(path)?;
     let counts = file.check()?;
     const CHECKED: &str = "a trace that was checked can be read";
@@ -276,20 +278,54 @@ fn use_all(path: &Path, folder: &Path) -> Result<(), TraceError> {
             TraceFile::open(&out)?.check().expect("what was merged is sound");
         }
     }
-    play(TraceFile::open(path)?);
     Ok(())
 }
 
-fn play(file: TraceFile) {
+/// Reads a trace's blocks, of each hart so many at most.
+fn read(path: &Path, most: usize) -> Result<(), TraceError> {
+    let (file, mut ops) = (TraceFile::open(path)?, Vec::new());
+    for hart in 0..file.description().harts {
+        let mut reader = file.hart(hart, 0)?;
+        for _ in 0..most {
+            if reader.next(&mut ops)?.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is played to its end has been played whole, whatever is wrong with the file.
+fn play(path: &Path) -> Result<(), TraceError> {
+    let file = TraceFile::open(path)?;
+    let all: u64 = file.counts().instructions.iter().sum();
+    if let Some(mut player) = player(&Plan::of(TraceInput::own(file)))
+        && let Ok(false) = player.run(PLAYED)
+    {
+        assert_eq!(player.played().instructions, all, "it ended early, and nothing was said");
+        read(path, usize::MAX).expect("what was played whole can be read");
+    }
+    Ok(())
+}
+
+/// A neighbour that is played has a beginning.
+fn play_beside(sound: &Path, path: &Path) -> Result<(), TraceError> {
+    let [first, second] = [TraceFile::open(sound)?, TraceFile::open(path)?].map(TraceInput::own);
+    if let Some(mut player) = player(&Plan::of(first).beside(second)) {
+        read(path, 1).expect("each hart's first block was read");
+        let _ = player.run(PLAYED);
+    }
+    Ok(())
+}
+
+fn player(plan: &Plan) -> Option<Player> {
     let mut config = MachineConfig::default();
     config.core.model = CoreModel::Timed;
-    config.platform.harts = file.description().harts.into();
+    config.platform.harts = plan.harts();
     config.platform.ram = Bytes(64 << 20);
     config.memory.llc.size = Bytes(64 << 10);
     config.memory.l2.size = Bytes(32 << 10);
-    if let Ok(mut player) = Player::new(&config, &Plan::of(TraceInput::own(file))) {
-        let _ = player.run(PLAYED);
-    }
+    Player::new(&config, plan).ok()
 }
 
 /// Runs the case that some bytes stand for.
@@ -297,8 +333,9 @@ pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut input = Input::new(bytes);
     let folder = tempfile::tempdir().expect("the host makes a folder");
-    let path = folder.path().join("some.dbt");
+    let [path, sound] = ["some.dbt", "sound.dbt"].map(|name| folder.path().join(name));
     write(&mut input, &path);
+    fs::copy(&path, &sound).expect("the host copies a small file");
     let mut file = fs::read(&path).expect("it was just written");
     let how = input.u8() % 8;
     if how >= 3 {
@@ -317,13 +354,13 @@ pub fn run(bytes: &[u8]) {
         _ => {}
     }
     fs::write(&path, &file).expect("the host writes a small file");
-    let used = use_all(&path, folder.path());
+    let used = use_all(&path, &sound, folder.path());
     if let Err(error) = &used {
         assert!(how != 0, "a sound trace was refused: {error}");
         assert!(!error.to_string().is_empty());
     }
     let names = fs::read_dir(folder.path()).expect("the folder is there").count();
-    assert!(names <= 2, "something half-written was left");
+    assert!(names <= 3, "something half-written was left");
     if input.flag() {
         drmemtrace::convert(&mut input, folder.path());
     }

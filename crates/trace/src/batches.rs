@@ -1,12 +1,14 @@
 //! What a thread of its own makes ahead, some of it at once, and whoever uses it gives back to be filled again.
 
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread::JoinHandle;
 use std::{io, thread};
 
 /// See the module.
 pub(crate) struct Batches<T> {
     filled: Receiver<T>,
     used: Sender<T>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl<T: Default + Send + 'static> Batches<T> {
@@ -19,7 +21,7 @@ impl<T: Default + Send + 'static> Batches<T> {
     ) -> io::Result<Batches<T>> {
         let (to, filled) = sync_channel(ahead);
         let (used, empty) = channel::<T>();
-        thread::Builder::new().name(thread.to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name(thread.to_owned()).spawn(move || {
             loop {
                 let mut batch = empty.try_recv().unwrap_or_default();
                 let more = fill(&mut batch);
@@ -28,7 +30,7 @@ impl<T: Default + Send + 'static> Batches<T> {
                 }
             }
         })?;
-        Ok(Batches { filled, used })
+        Ok(Batches { filled, used, thread: Some(thread) })
     }
 
     /// Takes the next, if there is one, in the place of the one before.
@@ -40,7 +42,12 @@ impl<T: Default + Send + 'static> Batches<T> {
                 *batch = next;
                 true
             }
-            Err(_) => false,
+            Err(_) => {
+                // One that broke off must not pass for one that came to the end.
+                let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
+                assert!(ended.is_ok(), "the thread that makes batches does not panic");
+                false
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ impl NamedTrace {
         } else {
             TraceInput::open(path, variant, None)
         };
-        let trace = trace.map_err(RunError::playback(path))?;
+        let trace = trace.map_err(RunError::playback(path))?.named(path);
         let (bytes, xxh3) = contents(path)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (recorder, recorded, isa) = match trace.file().map(|own| own.description()) {

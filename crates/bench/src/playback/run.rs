@@ -194,19 +194,27 @@ impl Playing<'_, '_> {
         let watched = self.player.end_watch();
         let after = self.player.played();
         // At another pace the trace may end before its last frames have come.
-        let whole = !more && config_of(self.config).pace() == Pace::Recorded;
-        if let Some(own) = self.traces.first().trace.file().filter(|_| whole) {
-            let path = || self.traces.first().path.clone();
-            let is_second = config_of(self.config).warmup == super::Warmup::Whole;
-            let devices =
-                if is_second { after.devices.since(&before.devices) } else { after.devices.clone() };
-            check_all(&devices, own.counts())
-                .map_err(|problem| RunError::Unplayed { path: path(), problem })?;
+        if !more && config_of(self.config).pace() == Pace::Recorded {
+            self.was_whole(&before, &after)?;
         }
         let devices = self.devices(&before, &after, unreceived);
         let mut summary = self.summary(begin, (&before, &after), devices, !more);
         summary.memory_over_time = series.parts(&self.config.memory);
         Ok((summary, watched))
+    }
+
+    /// The first trace was played to its end: whether that was all that it has.
+    fn was_whole(&self, before: &Played, after: &Played) -> Result<(), RunError> {
+        let first = self.traces.first();
+        let [begun, ended] = [before, after].map(|played| played.traces[0].instructions);
+        let is_second = config_of(self.config).warmup == super::Warmup::Whole;
+        let (instructions, devices) = match is_second {
+            true => (ended - begun, after.devices.since(&before.devices)),
+            false => (ended, after.devices.clone()),
+        };
+        let counts = first.trace.file().map_or_else(Counts::default, |own| own.counts().clone());
+        check_all((instructions, &devices), (first.trace.instructions(), &counts))
+            .map_err(|problem| RunError::Unplayed { path: first.path.clone(), problem })
     }
 
     /// What devices did between two moments. As recorded, frames that the NIC dropped then are among those that were dropped: arrivals, and
@@ -369,9 +377,13 @@ fn lost(devices: &PlayedStats, as_recorded: bool) -> (Drops, f64) {
     (drops, if dropped == 0 { 0.0 } else { dropped as f64 / devices.frames_offered as f64 })
 }
 
-/// A trace that was played to its end was played whole: each frame and byte that the file says it has.
-fn check_all(played: &PlayedStats, there: &Counts) -> Result<(), String> {
+/// A trace that was played to its end was played whole: each instruction, frame and byte that the file says it has.
+fn check_all(
+    (instructions, played): (u64, &PlayedStats),
+    (all, there): (u64, &Counts),
+) -> Result<(), String> {
     for (what, played, there) in [
+        ("instructions", instructions, all),
         ("frames in", played.frames_in, there.frames_in),
         ("frames out", played.frames_out, there.frames_out),
         ("bytes written by DMA", played.dma_written_bytes, there.dma_written_bytes),
@@ -448,8 +460,11 @@ mod tests {
     fn what_was_not_played_is_said() {
         let played = PlayedStats { frames_in: 3, frames_out: 2, ..PlayedStats::default() };
         let there = Counts { frames_in: 3, frames_out: 2, ..Counts::default() };
-        assert_eq!(check_all(&played, &there), Ok(()));
+        assert_eq!(check_all((9, &played), (9, &there)), Ok(()));
+        let fewer = check_all((8, &played), (9, &there)).unwrap_err();
+        assert_eq!(fewer, "8 instructions were played, and there are 9");
         let there = Counts { frames_out: 4, ..there };
-        assert_eq!(check_all(&played, &there).unwrap_err(), "2 frames out were played, and there are 4");
+        let fewer = check_all((9, &played), (9, &there)).unwrap_err();
+        assert_eq!(fewer, "2 frames out were played, and there are 4");
     }
 }

@@ -104,13 +104,10 @@ impl Program {
         tables: Option<Tables>,
         clock: Clock,
     ) -> Result<Program, PlaybackError> {
-        let source = BlockSource::open(trace, 0)?;
-        Ok(Program {
-            trace: trace.clone(),
-            stream: HartStream::new(source, place, tables, clock),
-            rounds: 0,
-            begun: 0,
-        })
+        let stream = BlockSource::open(trace, 0)
+            .and_then(|source| HartStream::new(source, place, tables, clock))
+            .map_err(|error| trace.blamed(error))?;
+        Ok(Program { trace: trace.clone(), stream, rounds: 0, begun: 0 })
     }
 
     /// From the trace's beginning on; a round takes a cycle at least, or time would stand still.
@@ -118,7 +115,7 @@ impl Program {
         let over = self.stream.over().max(self.begun + 1);
         self.stream.begin_at(over);
         self.begun = over;
-        self.stream.start_over(BlockSource::open(&self.trace, 0)?);
+        self.stream.start_over(BlockSource::open(&self.trace, 0)?)?;
         self.rounds += 1;
         Ok(())
     }
@@ -157,7 +154,7 @@ impl Beside {
         pages.validate()?;
         let (harts, first) = (machine.harts.len(), Place::new());
         let program = |(number, trace): (usize, &TraceInput)| {
-            trace.fits_beside()?;
+            trace.fits_beside().map_err(|error| trace.blamed(error))?;
             let tables =
                 if trace.is_physical() { None } else { Tables::new(pages, PAGES_IN, number as u64 + 1) };
             let clock = Clock::new(machine.config.hart(harts + number).core.frequency);
@@ -205,6 +202,7 @@ impl Machine {
             }
             let program = &mut beside.programs[core - first];
             if let Err(error) = step(timing, core, program, until) {
+                let error = program.trace.blamed(error);
                 log!(time, Machine, Error, "a trace beside the machine: {error}");
                 beside.failure = Some(error);
                 self.outcome = Some(Outcome::Beside);
@@ -247,7 +245,8 @@ impl Machine {
         }
         beside.place.set_places(state.places);
         for (program, state) in beside.programs.iter_mut().zip(&state.programs) {
-            program.restore(state).map_err(|error| wrong(error.to_string()))?;
+            let restored = program.restore(state).map_err(|error| program.trace.blamed(error));
+            restored.map_err(|error| wrong(error.to_string()))?;
         }
         Ok(())
     }

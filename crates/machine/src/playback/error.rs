@@ -1,5 +1,7 @@
 //! What can be wrong with what is to be played.
 
+use std::path::PathBuf;
+
 use doorbell_trace::champsim;
 use doorbell_trace::system::TraceError;
 
@@ -8,6 +10,14 @@ use crate::config::ConfigError;
 /// Why a trace cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaybackError {
+    /// It is about one of the traces.
+    #[error("{}: {error}", path.display())]
+    Of {
+        /// The trace's file.
+        path: PathBuf,
+        /// What is wrong.
+        error: Box<PlaybackError>,
+    },
     /// The configuration does not fit.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -76,4 +86,12 @@ pub enum PlaybackError {
     /// A trace that nothing can be beside with.
     #[error("it cannot be played beside a machine: it {0}")]
     Beside(String),
+}
+
+impl PlaybackError {
+    /// Whether it is about one trace, which it does not name.
+    pub(super) fn is_of_one(&self) -> bool {
+        use PlaybackError::{ChampSim, Config, Memory, Of, Pace, Ram, Window};
+        !matches!(self, ChampSim(_) | Config(_) | Memory | Of { .. } | Pace(_) | Ram | Window { .. })
+    }
 }

@@ -71,7 +71,7 @@ impl Lane {
     ) -> Result<Lane, PlaybackError> {
         let (input, harts) = (planned.trace.clone(), usize::from(planned.trace.harts()));
         let (mut devices, mut survey) = (DeviceMap::default(), Survey::default());
-        if let Input::Own(file) = &input.0 {
+        if let Input::Own(file) = &input.from {
             devices = DeviceMap::new(file.description());
             survey = Survey::of(file, &mut devices, &mut place)?;
         }

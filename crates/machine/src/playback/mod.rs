@@ -17,6 +17,7 @@
 //! | `under_way` | how much devices had been asked for when the trace began |
 //! | `doorbells` | how many frames were sent at a time |
 //! | `fits` | which configurations are refused |
+//! | `requests` | what leaves cores and devices, and when it is done |
 //! | `devices` | to which device an access goes |
 //! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
@@ -28,6 +29,8 @@ mod arriving;
 mod beside;
 #[cfg(test)]
 mod beside_tests;
+#[cfg(test)]
+mod damage_tests;
 mod devices;
 mod doorbells;
 mod error;
@@ -50,6 +53,7 @@ mod place;
 mod plan;
 mod polls;
 mod port;
+mod requests;
 mod ring;
 mod sending;
 #[cfg(test)]
@@ -63,14 +67,11 @@ mod tests;
 mod under_way;
 
 use doorbell_attach::Attachment;
-use doorbell_sim::memory::DmaAccess;
-use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
-use doorbell_trace::system::{Dma, Happening};
 
 use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
-use devices::{Ports, Target};
+use devices::Ports;
 use lane::Lane;
 use paced::Awake;
 use pacing::Pacing;
@@ -122,8 +123,10 @@ impl Player {
             let tables = if planned.trace.is_physical() { None } else { tables() };
             for hart in 0..planned.trace.harts() {
                 let clock = doorbell_sim::Clock::new(config.hart(streams.len()).core.frequency);
-                let source = BlockSource::open(&planned.trace, hart)?;
-                streams.push(HartStream::new(source, place.clone(), tables.clone(), clock));
+                let source = BlockSource::open(&planned.trace, hart);
+                let stream =
+                    source.and_then(|source| HartStream::new(source, place.clone(), tables.clone(), clock));
+                streams.push(stream.map_err(|error| planned.trace.blamed(error))?);
                 lane_of.push(number);
             }
             if number == 0 && !plan.sleeps {
@@ -132,7 +135,8 @@ impl Player {
             let paced = number == 0 && plan.pace != Pace::Recorded;
             let pacing = paced.then(|| Pacing { config: config.clone(), pace: plan.pace, seed: plan.seed });
             let first = streams.len() - usize::from(planned.trace.harts());
-            lanes.push(Lane::new(planned, first, place, pacing)?);
+            let lane = Lane::new(planned, first, place, pacing);
+            lanes.push(lane.map_err(|error| planned.trace.blamed(error))?);
         }
         devices::check_named(config, &lanes)?;
         fits::check_nics(config, &lanes)?;
@@ -158,7 +162,7 @@ impl Player {
 
     /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`begin_again`](Player::begin_again).
     pub fn learn_from_all(&mut self) -> Result<(), PlaybackError> {
-        self.lanes[0].go_as_recorded()?;
+        self.lanes[0].go_as_recorded().map_err(|error| self.blamed(0, error))?;
         (0..self.lanes[0].harts).for_each(|hart| self.note_awake(hart));
         self.set_mode(Mode::Warming);
         Ok(())
@@ -166,7 +170,7 @@ impl Player {
 
     /// The first trace begins again, at its own pace: what caches, TLBs and predictors have learnt of it stays.
     pub fn begin_again(&mut self) -> Result<(), PlaybackError> {
-        self.start_over(0)?;
+        self.start_over(0).map_err(|error| self.blamed(0, error))?;
         self.set_mode(Mode::Detailed);
         Ok(())
     }
@@ -244,10 +248,12 @@ impl Player {
             let event = events.filter_map(|(lane, of)| Some((of.next_event()?, lane))).min();
             match (hart, event) {
                 (Some((time, hart)), due) if due.is_none_or(|((due, _), _)| time < due) => {
-                    self.step(hart)?;
-                    self.go_on_alone(instructions)?;
+                    let stepped = self.step(hart).and_then(|()| self.go_on_alone(instructions));
+                    stepped.map_err(|error| self.blamed(self.lane_of[hart], error))?;
                 }
-                (_, Some((event, lane))) => self.happen(lane, event)?,
+                (_, Some((event, lane))) => {
+                    self.happen(lane, event).map_err(|error| self.blamed(lane, error))?;
+                }
                 _ if self.lanes.iter_mut().any(Lane::relax) => {}
                 _ => return Err(self.stuck()),
             }
@@ -289,7 +295,7 @@ impl Player {
                 return Ok(true);
             }
             if lane.at_end == AtEnd::StartsOver && self.instructions(lane) > 0 {
-                self.start_over(number)?;
+                self.start_over(number).map_err(|error| self.blamed(number, error))?;
             }
         }
         Ok(false)
@@ -304,11 +310,16 @@ impl Player {
         for (hart, own) in harts.zip(0..) {
             self.accesses[hart] = None;
             (self.blocked[hart], self.polls[hart]) = (false, Polls::default());
-            self.streams[hart].start_over(BlockSource::open(&self.lanes[number].input, own)?);
+            self.streams[hart].start_over(BlockSource::open(&self.lanes[number].input, own)?)?;
             self.streams[hart].begin_at(self.timing.cycle_at(hart, now));
             self.note_awake(hart);
         }
         Ok(())
+    }
+
+    /// An error names the trace that it is about.
+    fn blamed(&self, number: usize, error: PlaybackError) -> PlaybackError {
+        self.lanes[number].input.blamed(error)
     }
 
     /// Why nothing goes on.
@@ -320,10 +331,11 @@ impl Player {
                 Pace::Closed { window } if lane.is_paced() => {
                     PlaybackError::Window { window, after, under_way: lane.survey.inside }
                 }
-                _ => PlaybackError::Circle { hart: hart - lane.first, after },
+                _ => lane.input.blamed(PlaybackError::Circle { hart: hart - lane.first, after }),
             }
         });
-        let contradiction = || self.lanes.iter().find_map(Lane::contradiction);
+        let contradicted = |lane: &Lane| Some(lane.input.blamed(lane.contradiction()?));
+        let contradiction = || self.lanes.iter().find_map(contradicted);
         circle.or_else(contradiction).expect("a trace that is not over has events left")
     }
 
@@ -437,64 +449,5 @@ impl Player {
             return Err(error);
         }
         self.reached(hart).map(|()| false)
-    }
-
-    /// An access leaves the core and comes back.
-    fn access(&mut self, hart: usize, op: &Op) {
-        let (now, bytes) = (self.over(hart), u64::from(op.size));
-        let lane = &mut self.lanes[self.lane_of[hart]];
-        let over = match lane.target(hart - lane.first, op.phys) {
-            Target::Device(device) => {
-                let attachment = &mut self.attachments[lane.ports.of(device)];
-                if op.flags & Op::WRITES != 0 {
-                    let write = attachment.register_write(now, bytes);
-                    let position = self.streams[hart].position();
-                    lane.stored(hart - lane.first, position, write.arrives);
-                    [write.accepted, write.acknowledged]
-                } else {
-                    let arrives = attachment.register_read(now, bytes);
-                    [attachment.register_answer(arrives, bytes); 2]
-                }
-            }
-            Target::Configuration => {
-                [now + self.attachments[0].config_latency() + self.attachments[0].config_latency(); 2]
-            }
-            Target::Beside => [now; 2],
-        };
-        let cycles = over.map(|at| self.timing.cycle_at(hart, at));
-        match self.timing.mode() {
-            Mode::Detailed => self.timing.end_device(hart, &mut self.streams[hart], cycles),
-            _ => self.streams[hart].set_cycle(cycles[0]),
-        }
-    }
-
-    /// The next event of a trace happens.
-    fn happen(&mut self, number: usize, (now, order): (Ps, usize)) -> Result<(), PlaybackError> {
-        let lane = &mut self.lanes[number];
-        let (first, count) = (lane.first, lane.harts);
-        if let Some(event) = lane.take(order, now)? {
-            lane.count(&event.0);
-            if let Happening::Dma(dma) = event.0.what {
-                let done = self.dma((number, event.0.device), &dma, now);
-                self.lanes[number].done(&event, &dma, done);
-            }
-        }
-        self.unblock(first, count);
-        Ok(())
-    }
-
-    /// A request to memory: when it is done.
-    fn dma(&mut self, (lane, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
-        let Dma { kind, write, addr, len, offset, .. } = *dma;
-        let access = DmaAccess::plain(device, kind, offset);
-        if self.timing.mode() == Mode::Warming {
-            self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
-        }
-        let of = self.lanes[lane].ports.of(device);
-        let (attachment, memory) = (&mut self.attachments[of], Some(&mut self.timing.memory));
-        match write {
-            true => attachment.write(now, addr, len, access, memory),
-            false => attachment.read(now, addr, len, access, memory),
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use doorbell_trace::system::TraceFile;
+use doorbell_trace::system::{Happening, TraceFile};
 
 use super::tests::{BUFFERS, Maker, config, folder, played, polling, rate, refused, sleeping};
 use super::*;

@@ -1,7 +1,7 @@
 //! What is played: traces, and what paces them.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use doorbell_loadgen::{Arrivals, Rate};
@@ -15,7 +15,11 @@ use crate::config::NICS_MAX;
 
 /// A trace that can be played: of our own format, or ChampSim's. Clones share what was read.
 #[derive(Clone)]
-pub struct TraceInput(pub(super) Input);
+pub struct TraceInput {
+    pub(super) from: Input,
+    /// How its user knows it.
+    name: Option<Arc<PathBuf>>,
+}
 
 #[derive(Clone)]
 pub(super) enum Input {
@@ -39,7 +43,7 @@ impl TraceInput {
                 if trace.instructions() == 0 {
                     return Err(champsim::Error::Empty(path.to_owned()).into());
                 }
-                Ok(TraceInput(Input::ChampSim(Arc::new(trace))))
+                Ok(TraceInput { from: Input::ChampSim(Arc::new(trace)), name: None })
             }
             Err(error) => Err(error.into()),
         }
@@ -47,12 +51,28 @@ impl TraceInput {
 
     /// One of our own format.
     pub fn own(file: TraceFile) -> TraceInput {
-        TraceInput(Input::Own(Arc::new(file)))
+        TraceInput { from: Input::Own(Arc::new(file)), name: None }
+    }
+
+    /// With the name by which errors call it where several are played.
+    #[must_use]
+    pub fn named(self, path: &Path) -> TraceInput {
+        TraceInput { name: Some(Arc::new(path.to_owned())), ..self }
+    }
+
+    /// An error of its stream's names it.
+    pub(super) fn blamed(&self, error: PlaybackError) -> PlaybackError {
+        match (&self.name, error) {
+            (Some(name), error) if error.is_of_one() => {
+                PlaybackError::Of { path: name.to_path_buf(), error: Box::new(error) }
+            }
+            (_, error) => error,
+        }
     }
 
     /// The file, if it is of our own format.
     pub fn file(&self) -> Option<&TraceFile> {
-        match &self.0 {
+        match &self.from {
             Input::Own(file) => Some(file),
             Input::ChampSim(_) => None,
         }
@@ -76,7 +96,7 @@ impl TraceInput {
 
     /// Instructions of all its harts.
     pub fn instructions(&self) -> u64 {
-        match &self.0 {
+        match &self.from {
             Input::Own(file) => file.counts().instructions.iter().sum(),
             Input::ChampSim(trace) => trace.instructions(),
         }
@@ -96,7 +116,7 @@ impl TraceInput {
 
     /// What may be wrong with how it is read, in words.
     pub fn doubt(&self, variant: Variant) -> Option<String> {
-        match &self.0 {
+        match &self.from {
             Input::Own(_) => None,
             Input::ChampSim(trace) => trace.survey().doubt(variant),
         }

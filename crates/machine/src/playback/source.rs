@@ -17,7 +17,7 @@ pub(super) enum BlockSource {
 impl BlockSource {
     /// From the beginning.
     pub fn open(input: &TraceInput, hart: u16) -> Result<BlockSource, PlaybackError> {
-        Ok(match &input.0 {
+        Ok(match &input.from {
             Input::Own(file) => BlockSource::Own(Box::new(file.hart(hart, 0)?)),
             Input::ChampSim(trace) => BlockSource::ChampSim(Box::new(trace.blocks()?)),
         })

@@ -43,8 +43,13 @@ pub(super) struct HartStream {
 }
 
 impl HartStream {
-    /// From where the source stands.
-    pub fn new(source: BlockSource, place: Place, tables: Option<Tables>, clock: Clock) -> HartStream {
+    /// From where the source stands, unless its first block cannot be read.
+    pub fn new(
+        source: BlockSource,
+        place: Place,
+        tables: Option<Tables>,
+        clock: Clock,
+    ) -> Result<HartStream, PlaybackError> {
         let mut stream = HartStream {
             source,
             place,
@@ -65,7 +70,7 @@ impl HartStream {
             failed: None,
         };
         stream.advance();
-        stream
+        stream.failure().map_or(Ok(stream), Err)
     }
 
     /// The hart is never asleep: what woke it has happened when it would have slept.
@@ -73,11 +78,12 @@ impl HartStream {
         (self.sleeps, self.slept) = (false, Ps::ZERO);
     }
 
-    /// The trace starts over.
-    pub fn start_over(&mut self, source: BlockSource) {
+    /// The trace starts over, unless its first block cannot be read now.
+    pub fn start_over(&mut self, source: BlockSource) -> Result<(), PlaybackError> {
         self.before += self.done;
         (self.source, self.done) = (source, 0);
         self.advance();
+        self.failure().map_or(Ok(()), Err)
     }
 
     /// The ops of the next block.
@@ -158,7 +164,8 @@ impl HartStream {
         (self.left_out, self.cycle) = (0, cycle);
     }
 
-    /// Why it ended, if not because there is no more.
+    /// Why it ended, if not because there is no more: to be asked whenever the next block may have been read, or damage would pass for the
+    /// trace's end.
     pub fn failure(&mut self) -> Option<PlaybackError> {
         self.failed.take()
     }

@@ -75,9 +75,9 @@ pub fn merge(files: &[TraceFile], to: &Path) -> Result<(Counts, Vec<Placed>), Tr
     let placed = place(files)?;
     let description = description(files)?;
     let mut writer = TraceWriter::create(to, &description)?;
-    for (file, placed) in files.iter().zip(&placed) {
-        for hart in 0..file.description().harts {
-            blocks(file, hart, placed, &mut writer)?;
+    for (number, placed) in placed.iter().enumerate() {
+        for hart in 0..files[number].description().harts {
+            blocks((&files[number], number), hart, placed, &mut writer)?;
         }
     }
     events(files, &placed, &mut writer)?;
@@ -110,8 +110,8 @@ fn description(files: &[TraceFile]) -> Result<Description, TraceError> {
 fn place(files: &[TraceFile]) -> Result<Vec<Placed>, TraceError> {
     let (mut placed, mut harts, mut taken) = (Vec::new(), 0u16, Extent::default());
     let mut next = [0, PLATFORM_DEVICES];
-    for file in files {
-        let Used { mut memory, devices } = survey(file)?;
+    for (number, file) in files.iter().enumerate() {
+        let Used { mut memory, devices } = survey(file).map_err(of_input(number))?;
         let mut moved = 0;
         if !taken.is_empty() && !memory.is_empty() && memory.low <= taken.high {
             let no_room = || TraceError::NoRoom { behind: taken.high, from: memory.low, to: memory.high };
@@ -141,6 +141,11 @@ fn place(files: &[TraceFile]) -> Result<Vec<Placed>, TraceError> {
         harts = harts.saturating_add(own);
     }
     Ok(placed)
+}
+
+/// An error of reading one of them.
+fn of_input(number: usize) -> impl Fn(TraceError) -> TraceError {
+    move |error| TraceError::Input { number, error: Box::new(error) }
 }
 
 /// Reads a trace for what it uses.
@@ -174,10 +179,15 @@ fn is_in_memory(op: &Op) -> bool {
     !op.class.is_branch() && op.class != OpClass::Device && (op.virt, op.phys.0) != (0, 0)
 }
 
-fn blocks(file: &TraceFile, hart: u16, placed: &Placed, writer: &mut TraceWriter) -> Result<(), TraceError> {
-    let (mut reader, mut ops) = (file.hart(hart, 0)?, Vec::new());
+fn blocks(
+    (file, number): (&TraceFile, usize),
+    hart: u16,
+    placed: &Placed,
+    writer: &mut TraceWriter,
+) -> Result<(), TraceError> {
+    let (mut reader, mut ops) = (file.hart(hart, 0).map_err(of_input(number))?, Vec::new());
     let moved = |addr: PhysAddr| PhysAddr(addr.0.wrapping_add(placed.moved));
-    while let Some(step) = reader.next(&mut ops)? {
+    while let Some(step) = reader.next(&mut ops).map_err(of_input(number))? {
         for op in &mut ops {
             if is_in_memory(op) {
                 op.phys = moved(op.phys);
@@ -198,6 +208,7 @@ fn blocks(file: &TraceFile, hart: u16, placed: &Placed, writer: &mut TraceWriter
 
 /// A trace's events while they are written.
 struct Events<'a> {
+    number: usize,
     file: &'a TraceFile,
     placed: &'a Placed,
     reader: DeviceReader,
@@ -238,16 +249,17 @@ impl Events<'_> {
 
 fn events(files: &[TraceFile], placed: &[Placed], writer: &mut TraceWriter) -> Result<(), TraceError> {
     let mut all = Vec::new();
-    for (file, placed) in files.iter().zip(placed) {
-        let mut events = Events { file, placed, reader: file.devices()?, next: None, reached: 0 };
-        events.advance()?;
+    for (number, (file, placed)) in files.iter().zip(placed).enumerate() {
+        let reader = file.devices().map_err(of_input(number))?;
+        let mut events = Events { number, file, placed, reader, next: None, reached: 0 };
+        events.advance().map_err(of_input(number))?;
         all.push(events);
     }
     while let Some(first) = all.iter_mut().filter(|each| each.next.is_some()).min_by_key(|each| each.reached)
     {
         let event = first.next.take().expect("it was looked for");
         writer.event(&first.moved(event))?;
-        first.advance()?;
+        first.advance().map_err(of_input(first.number))?;
     }
     Ok(())
 }

@@ -120,6 +120,14 @@ pub enum TraceError {
         /// What is wrong.
         what: String,
     },
+    /// One of several that are read cannot be.
+    #[error("{error}")]
+    Input {
+        /// Which of them, counted from 0.
+        number: usize,
+        /// What is wrong.
+        error: Box<TraceError>,
+    },
     /// It has no such hart.
     #[error("the trace has no hart {hart}: it has {harts}")]
     NoHart {

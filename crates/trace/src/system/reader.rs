@@ -41,7 +41,7 @@ pub struct Counts {
 impl Counts {
     /// Whether devices move data in it.
     pub fn has_traffic(&self) -> bool {
-        self.frames_in + self.frames_out + self.dma_read_bytes + self.dma_written_bytes > 0
+        [self.frames_in, self.frames_out, self.dma_read_bytes, self.dma_written_bytes] != [0; 4]
     }
 
     /// Counts an event.
@@ -89,7 +89,8 @@ impl Index {
                 _ => return false,
             }
         }
-        done == self.counts.instructions && events == self.counts.events
+        let all = done.iter().try_fold(0u64, |all, own| all.checked_add(*own));
+        all.is_some() && done == self.counts.instructions && events == self.counts.events
     }
 }
 

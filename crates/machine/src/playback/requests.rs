@@ -1,0 +1,71 @@
+//! What leaves cores and devices: accesses to devices' registers, and devices' requests to memory, each through its device's attachment.
+
+use doorbell_sim::memory::DmaAccess;
+use doorbell_sim::ports::DmaRequest;
+use doorbell_sim::{Op, OpSource, Ps};
+use doorbell_trace::system::{Dma, Happening};
+
+use super::devices::Target;
+use super::{PlaybackError, Player};
+use crate::timed::Mode;
+
+impl Player {
+    /// An access leaves the core and comes back.
+    pub(super) fn access(&mut self, hart: usize, op: &Op) {
+        let (now, bytes) = (self.over(hart), u64::from(op.size));
+        let lane = &mut self.lanes[self.lane_of[hart]];
+        let over = match lane.target(hart - lane.first, op.phys) {
+            Target::Device(device) => {
+                let attachment = &mut self.attachments[lane.ports.of(device)];
+                if op.flags & Op::WRITES != 0 {
+                    let write = attachment.register_write(now, bytes);
+                    let position = self.streams[hart].position();
+                    lane.stored(hart - lane.first, position, write.arrives);
+                    [write.accepted, write.acknowledged]
+                } else {
+                    let arrives = attachment.register_read(now, bytes);
+                    [attachment.register_answer(arrives, bytes); 2]
+                }
+            }
+            Target::Configuration => {
+                [now + self.attachments[0].config_latency() + self.attachments[0].config_latency(); 2]
+            }
+            Target::Beside => [now; 2],
+        };
+        let cycles = over.map(|at| self.timing.cycle_at(hart, at));
+        match self.timing.mode() {
+            Mode::Detailed => self.timing.end_device(hart, &mut self.streams[hart], cycles),
+            _ => self.streams[hart].set_cycle(cycles[0]),
+        }
+    }
+
+    /// The next event of a trace happens.
+    pub(super) fn happen(&mut self, number: usize, (now, order): (Ps, usize)) -> Result<(), PlaybackError> {
+        let lane = &mut self.lanes[number];
+        let (first, count) = (lane.first, lane.harts);
+        if let Some(event) = lane.take(order, now)? {
+            lane.count(&event.0);
+            if let Happening::Dma(dma) = event.0.what {
+                let done = self.dma((number, event.0.device), &dma, now);
+                self.lanes[number].done(&event, &dma, done);
+            }
+        }
+        self.unblock(first, count);
+        Ok(())
+    }
+
+    /// A request to memory: when it is done.
+    fn dma(&mut self, (lane, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
+        let Dma { kind, write, addr, len, offset, .. } = *dma;
+        let access = DmaAccess::plain(device, kind, offset);
+        if self.timing.mode() == Mode::Warming {
+            self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
+        }
+        let of = self.lanes[lane].ports.of(device);
+        let (attachment, memory) = (&mut self.attachments[of], Some(&mut self.timing.memory));
+        match write {
+            true => attachment.write(now, addr, len, access, memory),
+            false => attachment.read(now, addr, len, access, memory),
+        }
+    }
+}
