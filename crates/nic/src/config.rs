@@ -65,17 +65,17 @@ pub enum ConfigError {
     /// Not a unicast Ethernet address.
     #[error("\"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
     Mac(String),
-    /// A number outside its range.
+    /// A number, a time or a rate outside its range, each as it would be given.
     #[error("nic.{field} is {value}; it must be from {least} to {most}")]
     Range {
         /// The field's name.
         field: &'static str,
         /// What was given.
-        value: u64,
+        value: String,
         /// The least legal value.
-        least: u64,
+        least: String,
         /// The greatest legal value.
-        most: u64,
+        most: String,
     },
 }
 
@@ -250,35 +250,46 @@ impl Default for NicConfig {
 impl NicConfig {
     /// Whether all parameters are within their ranges.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let sizes = [
-            ("rx_fifo", self.rx_fifo.map_or(64 << 10, |bytes| bytes.0), 2 << 10, 1 << 30),
-            ("tx_fifo", self.tx_fifo.map_or(64 << 10, |bytes| bytes.0), 2 << 10, 1 << 30),
-            ("rx_fifo_frame_overhead", self.rx_fifo_frame_overhead.0, 0, 1024),
+        let numbers: [(_, u32, _, _); 9] = [
             ("rx_descriptor_cache", self.rx_descriptor_cache.into(), 8, 4096),
             ("tx_descriptor_cache", self.tx_descriptor_cache.into(), 8, 4096),
             ("descriptor_fetch_max", self.descriptor_fetch_max.into(), 1, 4096),
             ("descriptor_fetches_in_flight", self.descriptor_fetches_in_flight.into(), 1, 256),
             ("reads_in_flight", self.reads_in_flight.into(), 1, 4096),
             ("writes_in_flight", self.writes_in_flight.into(), 1, 4096),
-            ("write_bytes_in_flight", self.write_bytes_in_flight.0, 64, 1 << 20),
-            ("tx_read_max", self.tx_read_max.0, 64, 16 << 10),
             ("wire_frames_ahead", self.wire_frames_ahead.into(), 1, 1024),
-            ("dma_rate (bps)", self.dma_rate.map_or(1 << 40, |rate| rate.0), 1_000_000, 100_000_000_000_000),
             ("descriptor_prefetch", self.descriptor_prefetch.unwrap_or(0).into(), 0, 4096),
             ("write_back_batch", self.write_back_batch.into(), 1, 4096),
-            ("write_back_wait (ps)", self.write_back_wait.0, 0, Ps::from_ms(1).0),
-            ("rx_frame_time (ps)", self.rx_frame_time.0, 0, Ps::from_ms(1).0),
-            ("tx_buffer_time (ps)", self.tx_buffer_time.0, 0, Ps::from_ms(1).0),
-            ("descriptor_time (ps)", self.descriptor_time.0, 0, Ps::from_ms(1).0),
-            ("interrupt_delay (ps)", self.interrupt_delay.0, 0, Ps::from_ms(1).0),
-            ("autonegotiation (ps)", self.autonegotiation.0, 1, Ps::from_ms(10_000).0),
-            ("mdio_time (ps)", self.mdio_time.0, 0, Ps::from_ms(10).0),
-            ("eerd_time (ps)", self.eerd_time.0, 0, Ps::from_ms(10).0),
+        ];
+        for (field, value, least, most) in numbers {
+            within(field, value, least, most)?;
+        }
+        let fifo = |size: Option<Bytes>| size.unwrap_or(Bytes(64 << 10));
+        let sizes = [
+            ("rx_fifo", fifo(self.rx_fifo), Bytes(2 << 10), Bytes(1 << 30)),
+            ("tx_fifo", fifo(self.tx_fifo), Bytes(2 << 10), Bytes(1 << 30)),
+            ("rx_fifo_frame_overhead", self.rx_fifo_frame_overhead, Bytes(0), Bytes(1024)),
+            ("write_bytes_in_flight", self.write_bytes_in_flight, Bytes(64), Bytes(1 << 20)),
+            ("tx_read_max", self.tx_read_max, Bytes(64), Bytes(16 << 10)),
         ];
         for (field, value, least, most) in sizes {
-            if !(least..=most).contains(&value) {
-                return Err(ConfigError::Range { field, value, least, most });
-            }
+            within(field, value, least, most)?;
+        }
+        let times = [
+            ("write_back_wait", self.write_back_wait, Ps(0), Ps::from_ms(1)),
+            ("rx_frame_time", self.rx_frame_time, Ps(0), Ps::from_ms(1)),
+            ("tx_buffer_time", self.tx_buffer_time, Ps(0), Ps::from_ms(1)),
+            ("descriptor_time", self.descriptor_time, Ps(0), Ps::from_ms(1)),
+            ("interrupt_delay", self.interrupt_delay, Ps(0), Ps::from_ms(1)),
+            ("autonegotiation", self.autonegotiation, Ps(1), Ps::from_ms(10_000)),
+            ("mdio_time", self.mdio_time, Ps(0), Ps::from_ms(10)),
+            ("eerd_time", self.eerd_time, Ps(0), Ps::from_ms(10)),
+        ];
+        for (field, value, least, most) in times {
+            within(field, value, least, most)?;
+        }
+        if let Some(rate) = self.dma_rate {
+            within("dma_rate", rate, BitsPerSec(1_000_000), BitsPerSec(100_000_000_000_000))?;
         }
         match self.mac {
             Some(mac) if mac.0[0] & 1 != 0 => Err(ConfigError::Mac(mac.to_string())),
@@ -292,9 +303,36 @@ impl NicConfig {
     }
 }
 
+/// Whether a value is in its range.
+fn within<T: PartialOrd + std::fmt::Display>(
+    field: &'static str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<(), ConfigError> {
+    match value < least || value > most {
+        true => {
+            let [value, least, most] = [value, least, most].map(|value| value.to_string());
+            Err(ConfigError::Range { field, value, least, most })
+        }
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_said_in_the_units_that_it_is_given_in() {
+        let said = |config: NicConfig| config.validate().unwrap_err().to_string();
+        let late = NicConfig { interrupt_delay: Ps::from_ms(2000), ..NicConfig::default() };
+        assert_eq!(said(late), "nic.interrupt_delay is 2s; it must be from 0ps to 1ms");
+        let slow = NicConfig { dma_rate: Some(BitsPerSec(1000)), ..NicConfig::default() };
+        assert_eq!(said(slow), "nic.dma_rate is 1kbps; it must be from 1Mbps to 100Tbps");
+        let few = NicConfig { reads_in_flight: 0, ..NicConfig::default() };
+        assert_eq!(said(few), "nic.reads_in_flight is 0; it must be from 1 to 4096");
+    }
 
     #[test]
     fn a_configuration_is_read_with_units_and_unknown_keys_are_refused() {
@@ -339,10 +377,7 @@ mod tests {
         config.validate().unwrap();
         let good = NicConfig::default();
         for (wrong, name) in [
-            (
-                NicConfig { dma_rate: Some(BitsPerSec(999_999)), ..good.clone() },
-                "nic.dma_rate (bps) is 999999",
-            ),
+            (NicConfig { dma_rate: Some(BitsPerSec(999_999)), ..good.clone() }, "nic.dma_rate is 999999bps"),
             (
                 NicConfig { descriptor_prefetch: Some(4097), ..good.clone() },
                 "nic.descriptor_prefetch is 4097",
