@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, OpClass};
-use doorbell_trace::champsim::{self, Variant};
+use doorbell_trace::champsim::{self, Numbers, Variant};
 use doorbell_trace::system::{
     Counts, Description, DeviceEvent, Happening, Step, TraceError, TraceFile, TraceWriter,
 };
@@ -21,6 +21,9 @@ use crate::trace_edit::{self, CutArgs, MergeArgs, forget_names, is_same};
 use crate::trace_info;
 use crate::trace_record_qemu::{self, RecordArgs};
 use crate::trace_run::{self, PlayArgs};
+
+/// What a trace that was made of a ChampSim trace says of its instructions.
+const CHAMPSIM_ISA: &str = "as ChampSim knows it";
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
@@ -235,15 +238,25 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
 fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
     let of = || args.input.display().to_string();
     let mut reader = file.hart(args.hart, 0).with_context(of)?;
-    let mut writer = champsim::Writer::create(&args.output, variant)?;
+    // Made of a ChampSim trace, it has that one's registers.
+    let is_champsim = file.description().isa == CHAMPSIM_ISA;
+    let numbers = if is_champsim { Numbers::ChampSim } else { Numbers::Own };
+    let mut writer = champsim::Writer::create(&args.output, variant)?.of(numbers);
     let mut ops = Vec::new();
     while reader.next(&mut ops).with_context(of)?.is_some() {
         writer.write(&ops)?;
         ops.clear();
     }
-    let written = writer.written();
+    let (written, shortened) = (writer.written(), writer.shortened());
     writer.finish()?;
-    outln!("{}: {written} instructions of hart {}, by physical addresses", args.output.display(), args.hart);
+    let addresses = if file.description().physical { "physical" } else { "virtual" };
+    let output = args.output.display();
+    outln!("{output}: {written} instructions of hart {}, by {addresses} addresses", args.hart);
+    if shortened > 0 {
+        outln!(
+            "  of {shortened} of them the format has no room for all registers and addresses that they write"
+        );
+    }
     Ok(())
 }
 
@@ -263,7 +276,7 @@ fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
     let description = Description {
         recorder: format!("ChampSim's format, {variant:?}"),
         recorded: args.input.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        isa: "as ChampSim knows it".to_owned(),
+        isa: CHAMPSIM_ISA.to_owned(),
         harts: 1,
         ..Description::default()
     };

@@ -4,7 +4,7 @@
 //! [`FURTHER`] to itself. An op writes one register, and an instruction often a result and the flags: the flags then go by the result's
 //! name, until either is written again. Where that is the result alone, they are left without one: who reads them waits for nothing.
 
-use doorbell_sim::op::Register;
+use doorbell_sim::op::{INNER_REGISTERS, Register};
 
 /// The first general register.
 pub const GENERAL: Register = 1;
@@ -15,11 +15,11 @@ pub const FLAGS: Register = 64;
 /// What an instruction set has besides, 16 of them.
 pub const FURTHER: Register = 65;
 /// What an instruction's first load fetches for it, its further ones,
-pub(crate) const LOADED: Register = 81;
+pub(crate) const LOADED: Register = *INNER_REGISTERS.start();
 /// what it computes to store,
-pub(crate) const RESULT: Register = 83;
+pub(crate) const RESULT: Register = LOADED + 2;
 /// and what joins registers where it reads more than an op does.
-pub(crate) const JOINED: Register = 84;
+pub(crate) const JOINED: Register = LOADED + 3;
 
 /// Under which name the flags are to be had, within a block and on to the next one.
 #[derive(Clone, Debug)]

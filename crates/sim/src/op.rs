@@ -109,6 +109,9 @@ pub type Register = u8;
 /// How many registers timing models keep track of: all that have a number.
 pub const REGISTERS: usize = 1 << Register::BITS;
 
+/// What ops of one instruction have between them and no program has, in traces of other instruction sets.
+pub const INNER_REGISTERS: std::ops::RangeInclusive<Register> = 81..=84;
+
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Op {
@@ -144,6 +147,12 @@ impl Op {
     pub const PRIVILEGED: u8 = 4;
     /// The line is wanted for instructions (of [`OpClass::Prefetch`]).
     pub const CODE: u8 = 8;
+    /// What it writes is for further ops of its own instruction, and no register of the program's. (Of [`OpClass::Int`] and
+    /// [`OpClass::Load`], which have no [`Op::fence`]: models need not look at it.)
+    pub const INNER: u8 = 16;
+    /// Its instruction writes the stack pointer, too, which others do not wait for. (Of the last op of one that is neither a fence nor
+    /// atomic: models need not look at it.)
+    pub const MOVES_STACK: u8 = 32;
     /// A fence's predecessor and successor sets: loads before, stores before, loads after, stores after. An atomic has the
     /// successors if it acquires.
     pub const FENCE_SHIFT: u8 = 4;

@@ -204,7 +204,7 @@ fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took()
         assert!(quiet.2.is_empty());
         assert_eq!((quiet.0, quiet.1), (recorded.0, recorded.1), "{name}: an observer does not change a run");
         assert_eq!(recorded.2.len() as u64, recorded.1, "{name}: an op an instruction");
-        let records = champsim::records(&recorded.2);
+        let records = champsim::records(&recorded.2, champsim::Numbers::Own);
         let memory = MemorySystem::with_dram(
             &config.memory,
             &[config.core.frequency],

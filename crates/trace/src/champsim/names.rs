@@ -31,6 +31,29 @@ const fn usual_names() -> [Register; REGISTERS] {
     names
 }
 
+/// Which of the trace's registers each of the core's is usually the name of: the other way round.
+static NAMED: [u8; REGISTERS] = named();
+
+const fn named() -> [u8; REGISTERS] {
+    let (usual, mut named) = (usual_names(), [0; REGISTERS]);
+    let mut register = 0;
+    while register < REGISTERS {
+        named[usual[register] as usize] = register as u8;
+        register += 1;
+    }
+    named
+}
+
+/// The register of a ChampSim trace that one of the core's usually stands for.
+pub(super) fn usually(name: Register) -> u8 {
+    NAMED[usize::from(name)]
+}
+
+/// Whether what kind of branch an instruction is may hang on it.
+fn is_special(register: u8) -> bool {
+    [STACK_POINTER, FLAGS, INSTRUCTION_POINTER].contains(&register)
+}
+
 /// See the module.
 pub(super) struct Names {
     of: [Register; REGISTERS],
@@ -58,9 +81,10 @@ impl Names {
         self.free(&[]).unwrap_or(0)
     }
 
-    /// Integer registers (and flags) come first.
+    /// Integer registers (and flags) come first, those that the special ones are usually called by last among them: a register that was
+    /// renamed is not to be taken for one of these.
     fn free(&self, not: &[Register]) -> Option<Register> {
-        (64..=u8::MAX).chain(1..64).find(|name| self.is_free(*name, not))
+        (67..=u8::MAX).chain(64..67).chain(1..64).find(|name| self.is_free(*name, not))
     }
 
     fn is_free(&self, name: Register, not: &[Register]) -> bool {
@@ -72,8 +96,11 @@ impl Names {
         for register in written {
             self.users[usize::from(self.of(*register))] -= 1;
         }
-        let usual = || written.iter().map(|register| USUAL[usize::from(*register)]);
-        let name = usual().find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
+        let mut usual = written.iter().map(|register| USUAL[usize::from(*register)]);
+        let name = usual.find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
+        // A special register's is for none that is written with it.
+        let is_shared = |name: Register| written.len() > 1 && is_special(usually(name));
+        let name = if name.is_some_and(is_shared) { self.free(not).or(name) } else { name };
         // Where all others are taken, what has just been given up is left.
         let name = name.or_else(|| self.free(&[])).filter(|_| !written.is_empty()).unwrap_or(0);
         for register in written {
@@ -94,6 +121,7 @@ mod tests {
         names.sort_unstable();
         assert!(names.into_iter().eq(0..=u8::MAX));
         assert_eq!(USUAL[0], 0);
+        assert!((0..=u8::MAX).all(|register| usually(USUAL[usize::from(register)]) == register));
         assert!((1..FIRST_REGISTER).all(|own| USUAL[usize::from(FIRST_REGISTER + own)] == own));
         let others =
             [INSTRUCTION_POINTER, FLAGS, STACK_POINTER, 1, 5, 7, 24, 27, FIRST_REGISTER, 128, u8::MAX];

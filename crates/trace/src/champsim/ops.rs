@@ -8,6 +8,9 @@
 //! anybody's having to wait, as a stack engine does. A load overlaps a store only if it has the same address. Of several loads of
 //! one instruction the last is what others wait for.
 //!
+//! What no op needs, and no model looks at, is told by flags, so that records can be made of ops again: a register that one op writes for
+//! the others alone ([`Op::INNER`]), and a stack pointer that is left behind ([`Op::MOVES_STACK`]).
+//!
 //! Ops follow from what the whole trace is like ([`Survey`]) and, record by record, from one record and the address of the next.
 
 use doorbell_sim::op::Register;
@@ -136,12 +139,15 @@ fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut
     let several = sources.count > 3 || stores > 0 || loads + usize::from(class.is_some()) > 1;
     // What one op writes the next one must not read by mistake.
     let not = if several { sources } else { Few::default() };
-    let result = names.write(written(record, class.is_some()).as_slice(), not.as_slice());
+    let written = written(record, class.is_some());
+    let writes_stack = record.destinations.contains(&STACK_POINTER);
+    let result = names.write(written.as_slice(), not.as_slice());
     let between = if result == 0 && several { names.spare() } else { result };
 
     let op = Op { pc: record.ip, fetch: PhysAddr(record.ip), ..Op::default() };
     if sources.count > 3 {
-        ops.push(Op { sources: reading(&sources.all[1..]), destination: between, ..op });
+        let join = Op { destination: between, flags: Op::INNER, ..op };
+        ops.push(Op { sources: reading(&sources.all[1..]), ..join });
         sources = [sources.all[0], between].into_iter().collect();
     }
     let access = |class: OpClass, address: u64, sources: &[Register]| Op {
@@ -154,7 +160,8 @@ fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut
     };
     for address in record.read.into_iter().filter(|address| *address != 0) {
         let loaded = if class.is_some() || stores > 0 { between } else { result };
-        ops.push(Op { destination: loaded, ..access(OpClass::Load, address, sources.as_slice()) });
+        let load = access(OpClass::Load, address, sources.as_slice());
+        ops.push(Op { destination: loaded, flags: inner(loaded != result), ..load });
     }
     if loads > 0 {
         // All that the loads waited for, they have waited for.
@@ -171,7 +178,14 @@ fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut
         ops.push(access(OpClass::Store, address, sources.as_slice()));
     }
     let length = length(record, class, next, taken, survey);
-    ops[first..].last_mut().expect("there is one at least").length = length;
+    let last = ops[first..].last_mut().expect("there is one at least");
+    last.length = length;
+    last.flags |= u8::from(writes_stack && !written.as_slice().contains(&STACK_POINTER)) * Op::MOVES_STACK;
+}
+
+/// The flags of an op that writes a register for its own instruction alone, or for others.
+fn inner(is_inner: bool) -> u8 {
+    u8::from(is_inner) * Op::INNER
 }
 
 /// Bytes of an instruction.

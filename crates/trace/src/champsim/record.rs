@@ -1,9 +1,8 @@
-//! A record of a trace: its bytes in either variant, what becomes of an instruction's ops, and which kind of branch it is.
+//! A record of a trace: its bytes in either variant, and which kind of branch it is.
 
-use doorbell_sim::op::Register;
-use doorbell_sim::{Op, OpClass};
+use doorbell_sim::OpClass;
 
-use super::{FIRST_REGISTER, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
+use super::{FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 
 /// Which of ChampSim's two formats a trace is in. Nothing in a file says so: ChampSim is told by `--cloudsuite`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +112,19 @@ fn kept<T: Copy + Default + PartialEq>(all: &[T; 4], room: usize) -> Result<[T; 
     if count > room { Err(NoRoom) } else { Ok(kept) }
 }
 
+/// As many of them as there is room for, and whether some are left out.
+fn first<T: Copy + Default + PartialEq>(all: &[T; 4], room: usize) -> ([T; 4], bool) {
+    match kept(all, room) {
+        Ok(kept) => (kept, false),
+        Err(NoRoom) => {
+            let mut first = [T::default(); 4];
+            let some = all.iter().filter(|one| **one != T::default()).take(room);
+            first.iter_mut().zip(some).for_each(|(place, one)| *place = *one);
+            (first, true)
+        }
+    }
+}
+
 impl Record {
     /// Appends it as a file of this variant has it. The standard one has no room for the address space, which is left out.
     pub fn put(&self, variant: Variant, to: &mut Vec<u8>) -> Result<(), NoRoom> {
@@ -176,42 +188,12 @@ impl Record {
         FLAG_BYTES.into_iter().map(|at| (at, bytes[at])).find(|(_, value)| *value > 1)
     }
 
-    /// Of one instruction's ops, the last of which ends it.
-    pub(super) fn of(ops: &[Op]) -> Record {
-        let last = ops.last().expect("an instruction has an op");
-        let mut record = Record { ip: last.fetch.0, ..Record::default() };
-        let register =
-            |register: Register| if register == 0 { 0 } else { register.saturating_add(FIRST_REGISTER) };
-        let others = last.sources.map(register);
-        let other = |place: usize| others.into_iter().filter(|source| *source != 0).nth(place).unwrap_or(0);
-        let (ip, sp) = (INSTRUCTION_POINTER, STACK_POINTER);
-        record.is_branch = last.class.is_branch();
-        record.taken = record.is_branch && last.is_taken();
-        let (destinations, sources) = match last.class {
-            OpClass::Branch if other(0) == 0 => ([ip, 0], [ip, FLAGS, 0, 0]),
-            OpClass::Branch => ([ip, 0], [ip, other(0), other(1), 0]),
-            OpClass::Jump => ([ip, 0], [ip, 0, 0, 0]),
-            // One that names no register goes to a fixed target.
-            OpClass::IndirectJump if other(0) == 0 => ([ip, 0], [ip, 0, 0, 0]),
-            OpClass::IndirectJump => ([ip, 0], [other(0), 0, 0, 0]),
-            OpClass::Call => ([ip, sp], [ip, sp, 0, 0]),
-            OpClass::IndirectCall => ([ip, sp], [ip, sp, other(0), 0]),
-            OpClass::Return => ([ip, sp], [sp, other(0), 0, 0]),
-            _ => ([register(last.destination), 0], [others[0], others[1], others[2], 0]),
-        };
-        record.destinations[..2].copy_from_slice(&destinations);
-        record.sources = sources;
-        let reads = |op: &&Op| matches!(op.class, OpClass::Load | OpClass::Atomic);
-        let writes = |op: &&Op| {
-            op.class == OpClass::Store || op.class == OpClass::Atomic && op.flags & Op::WRITES != 0
-        };
-        for (place, op) in record.read.iter_mut().zip(ops.iter().filter(reads)) {
-            *place = op.phys.0;
-        }
-        for (place, op) in record.written.iter_mut().zip(ops.iter().filter(writes)) {
-            *place = op.phys.0;
-        }
-        record
+    /// With no more registers and addresses written than the variant has room for; whether some were left out.
+    pub(super) fn fitted(self, variant: Variant) -> (Record, bool) {
+        let room = variant.destinations();
+        let (destinations, registers_left) = first(&self.destinations, room);
+        let (written, addresses_left) = first(&self.written, room);
+        (Record { destinations, written, ..self }, registers_left || addresses_left)
     }
 
     /// What kind of branch ChampSim takes it for; `None` if it does not write the instruction pointer.
@@ -248,28 +230,4 @@ impl Record {
 #[inline]
 fn among(registers: &[u8; 4], register: u8) -> bool {
     registers.iter().fold(false, |found, other| found | (*other == register))
-}
-
-/// Gathers ops until an instruction has ended.
-#[derive(Debug, Default)]
-pub(super) struct Recorder {
-    begun: Vec<Op>,
-}
-
-impl Recorder {
-    /// Takes the next op; the instruction that it ends.
-    pub(super) fn take(&mut self, op: &Op) -> Option<Record> {
-        self.begun.push(*op);
-        op.ends_instruction().then(|| {
-            let record = Record::of(&self.begun);
-            self.begun.clear();
-            record
-        })
-    }
-}
-
-/// The records of ops that were executed one after the other. Those of an instruction that has not ended are left out.
-pub fn records(ops: &[Op]) -> Vec<Record> {
-    let mut recorder = Recorder::default();
-    ops.iter().filter_map(|op| recorder.take(op)).collect()
 }

@@ -1,6 +1,7 @@
 //! The format field by field, and what comes back of what was written.
 
 mod files;
+mod merged;
 mod whole;
 mod wrong;
 
@@ -29,7 +30,7 @@ fn parsed(variant: Variant, bytes: &[u8]) -> Vec<Record> {
 
 fn round_trip(written: &[Op]) -> Vec<Op> {
     let instructions = written.iter().filter(|op| op.ends_instruction()).count();
-    let bytes = bytes(Variant::Standard, &records(written));
+    let bytes = bytes(Variant::Standard, &records(written, Numbers::Own));
     assert_eq!(bytes.len(), instructions * 64);
     ops(&parsed(Variant::Standard, &bytes))
 }
@@ -47,7 +48,7 @@ fn fields_stand_where_the_format_has_them() {
     expected[..8].copy_from_slice(&(BASE + 4).to_le_bytes());
     (expected[12], expected[13]) = (66, 69);
     expected[16..24].copy_from_slice(&0x9000_0010u64.to_le_bytes());
-    assert_eq!(bytes(Variant::Standard, &records(&[store])), expected);
+    assert_eq!(bytes(Variant::Standard, &records(&[store], Numbers::Own)), expected);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use liblzma::stream::{Check, Stream};
 use liblzma::write::XzEncoder;
 use tempfile::NamedTempFile;
 
-use super::record::Recorder;
-use super::{Compression, Error, Record, Variant};
+use super::merged::Recorder;
+use super::{Compression, Error, Numbers, Record, Variant};
 
 /// Bytes that go to the file, and to what compresses, at once.
 const WRITE_BYTES: usize = 256 << 10;
@@ -98,6 +98,7 @@ pub struct Writer {
     /// Records that have not been compressed yet.
     waiting: Vec<u8>,
     written: u64,
+    shortened: u64,
 }
 
 impl Writer {
@@ -113,18 +114,32 @@ impl Writer {
         let to = temporary(&target)
             .and_then(|beside| Packer::new(compression, BufWriter::with_capacity(WRITE_BYTES, beside)));
         let to = Some(to.map_err(|error| Error::write(&file, error))?);
-        let recorder = Recorder::default();
-        Ok(Writer { file, target, variant, to, recorder, waiting: Vec::new(), written: 0 })
+        let recorder = Recorder::new(Numbers::Own);
+        Ok(Writer { file, target, variant, to, recorder, waiting: Vec::new(), written: 0, shortened: 0 })
     }
 
-    /// Writes ops that were executed one after the other.
+    /// Whose the registers of the ops are that will be written.
+    #[must_use]
+    pub fn of(mut self, numbers: Numbers) -> Writer {
+        self.recorder = Recorder::new(numbers);
+        self
+    }
+
+    /// Writes ops that were executed one after the other. What an instruction writes more than its record has room for is left out.
     pub fn write(&mut self, ops: &[Op]) -> Result<(), Error> {
         for op in ops {
             if let Some(record) = self.recorder.take(op) {
+                let (record, is_short) = record.fitted(self.variant);
+                self.shortened += u64::from(is_short);
                 self.write_record(&record)?;
             }
         }
         Ok(())
+    }
+
+    /// Of how many instructions something was left out.
+    pub fn shortened(&self) -> u64 {
+        self.shortened
     }
 
     /// Writes a record. One that its variant has no room for is not written, and others may follow.

@@ -246,7 +246,7 @@ fn ops_are_written_as_their_records_are() {
     assert_eq!(writer.written(), 2, "one has not ended");
     writer.finish().unwrap();
     let read: Result<Vec<Record>, Error> = Reader::open(&path, Variant::Standard).unwrap().collect();
-    assert_eq!(read.unwrap(), records(&written));
+    assert_eq!(read.unwrap(), records(&written, Numbers::Own));
 }
 
 proptest! {

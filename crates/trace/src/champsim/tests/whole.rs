@@ -79,9 +79,10 @@ impl Names {
         self.free(&[]).unwrap_or(0)
     }
 
-    /// Integer registers (and flags) come first.
+    /// Integer registers (and flags) come first, those that the special ones are usually called by last among them: a register that was
+    /// renamed is not to be taken for one of these.
     fn free(&self, not: &[Register]) -> Option<Register> {
-        (64..=u8::MAX).chain(1..64).find(|name| self.is_free(*name, not))
+        (67..=u8::MAX).chain(64..67).chain(1..64).find(|name| self.is_free(*name, not))
     }
 
     fn is_free(&self, name: Register, not: &[Register]) -> bool {
@@ -93,8 +94,12 @@ impl Names {
         for register in written {
             self.users[usize::from(self.of[usize::from(*register)])] -= 1;
         }
-        let usual = || written.iter().map(|register| usual(*register));
-        let name = usual().find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
+        let mut usual = written.iter().map(|register| usual(*register));
+        let name = usual.find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
+        let name = match name {
+            Some(64..=66) if written.len() > 1 => self.free(not).or(name),
+            _ => name,
+        };
         // Where all others are taken, what has just been given up is left.
         let name = name.or_else(|| self.free(&[])).filter(|_| !written.is_empty()).unwrap_or(0);
         for register in written {
@@ -137,7 +142,8 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
         sources.len() > 3 || stores().count() > 0 || loads().count() + usize::from(class.is_some()) > 1;
     // What one op writes the next one must not read by mistake.
     let not = if several { sources.clone() } else { Vec::new() };
-    let result = names.write(&written(record, class.is_some()), &not);
+    let written = written(record, class.is_some());
+    let result = names.write(&written, &not);
     let between = if result == 0 && several { names.spare() } else { result };
 
     let op = Op { pc: record.ip, fetch: PhysAddr(record.ip), ..Op::default() };
@@ -147,7 +153,7 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
         all
     };
     if sources.len() > 3 {
-        ops.push(Op { sources: reading(&sources[1..]), destination: between, ..op });
+        ops.push(Op { sources: reading(&sources[1..]), destination: between, flags: Op::INNER, ..op });
         sources = vec![sources[0], between];
     }
     let access = |class: OpClass, address: u64, sources: &[Register]| Op {
@@ -160,7 +166,8 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
     };
     for address in loads() {
         let loaded = if class.is_some() || stores().next().is_some() { between } else { result };
-        ops.push(Op { destination: loaded, ..access(OpClass::Load, *address, &sources) });
+        let flags = if loaded == result { 0 } else { Op::INNER };
+        ops.push(Op { destination: loaded, flags, ..access(OpClass::Load, *address, &sources) });
     }
     if loads().next().is_some() {
         // All that the loads waited for, they have waited for.
@@ -175,7 +182,11 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
     for address in stores() {
         ops.push(access(OpClass::Store, *address, &sources));
     }
-    ops[first..].last_mut().expect("there is one at least").length = length(record, next, taken, calls);
+    let last = ops[first..].last_mut().expect("there is one at least");
+    last.length = length(record, next, taken, calls);
+    if record.destinations.contains(&STACK_POINTER) && !written.contains(&STACK_POINTER) {
+        last.flags |= Op::MOVES_STACK;
+    }
 }
 
 /// Bytes of an instruction.
