@@ -208,7 +208,7 @@ impl Chunk {
 
 /// Puts chunks together.
 fn close(chunks: &[Chunk], counts: Counts, input: &mut Input<'_>) -> Vec<u8> {
-    let mut file = b"DBtrace\n\x01\0\0\0\0\0\0\0".to_vec();
+    let mut file = b"DBtrace\n\x02\0\0\0\0\0\0\0".to_vec();
     let mut places = Vec::new();
     for chunk in chunks {
         let claims = (input.u8() == 0xff).then(|| [input.u32(), input.u32()]);

@@ -117,7 +117,9 @@ const FRAME_IN: u64 = 3;
 const FRAME_OUT: u64 = 4;
 /// DMA: twice the number of its kind more, and one for a write.
 const DMA: u64 = 5;
-/// A store to a register whose instruction is told.
+/// The version of the format that has stores to registers whose instructions are told.
+pub(super) const STORES_SINCE: u32 = 2;
+/// One of these.
 const STORED: u64 = DMA + 2 * DmaKind::ALL.len() as u64;
 
 /// What both sides know of the stream so far.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::ahead::HartReader;
 use super::bytes::Malformed;
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, OLDEST, VERSION};
-use super::device::{self, DeviceDecoder, DeviceEvent, Happening};
+use super::device::{self, DeviceDecoder, DeviceEvent, Happening, STORES_SINCE};
 use super::hart::instructions;
 use super::{Description, TraceError};
 
@@ -92,6 +92,13 @@ impl Index {
         let all = done.iter().try_fold(0u64, |all, own| all.checked_add(*own));
         all.is_some() && done == self.counts.instructions && events == self.counts.events
     }
+
+    /// Whether the chunks, one behind the other, fill the file from its head up to the index.
+    fn fills(&self, up_to: u64) -> bool {
+        let behind =
+            |end: u64, place: &ChunkPlace| (place.at == end).then(|| end.checked_add(place.bytes))?;
+        self.chunks.iter().try_fold(EDGE_BYTES, behind) == Some(up_to)
+    }
 }
 
 /// A trace that can be read.
@@ -102,6 +109,7 @@ pub struct TraceFile {
     description: Description,
     index: Index,
     bytes: u64,
+    version: u32,
 }
 
 impl TraceFile {
@@ -116,7 +124,7 @@ impl TraceFile {
         // A folder can be opened, and says so only when it is read.
         let mut head = [0; EDGE_BYTES as usize];
         let got = read_most(&mut file, &mut head)?;
-        recognise(&head[..got])?;
+        let version = recognise(&head[..got])?;
         let bytes = file.seek(SeekFrom::End(0))?;
         if bytes < 2 * EDGE_BYTES {
             return Err(TraceError::CutOff);
@@ -132,6 +140,10 @@ impl TraceFile {
         file.seek(SeekFrom::Start(at))?;
         let (index_head, index) = chunk::read(&mut file, at)?;
         let damaged = |at, what: &str| TraceError::Damaged { at, what: what.to_owned() };
+        let end = file.stream_position()?;
+        if end != bytes - EDGE_BYTES {
+            return Err(damaged(end, "something stands between the index and the file's end"));
+        }
         let index: Index = match postcard::from_bytes(&index) {
             Ok(index) if index_head.kind == Kind::Index => index,
             _ => return Err(damaged(at, "the index makes no sense")),
@@ -145,10 +157,13 @@ impl TraceFile {
         if index.counts.instructions.len() != usize::from(description.harts) {
             return Err(damaged(at, "index and description are of different traces"));
         }
+        if !index.fills(at) {
+            return Err(damaged(at, "the chunks that the index names are not all that is in front of it"));
+        }
         if !index.is_sound() {
             return Err(damaged(at, "the index contradicts itself: chunks are missing, or told twice"));
         }
-        Ok(TraceFile { _folder: None, path: path.to_owned(), description, index, bytes })
+        Ok(TraceFile { _folder: None, path: path.to_owned(), description, index, bytes, version })
     }
 
     /// As [`open`](TraceFile::open), of one in a folder that is removed when it is not used any longer.
@@ -192,7 +207,7 @@ impl TraceFile {
     /// Devices' events, from the first.
     pub fn devices(&self) -> Result<DeviceReader, TraceError> {
         let places = self.places(|head| head.kind == Kind::Devices);
-        DeviceReader::new(Chunks::of(self, places)?)
+        DeviceReader::new(Chunks::of(self, places)?, self.version)
     }
 
     fn places(&self, wanted: impl Fn(&Head) -> bool) -> Vec<ChunkPlace> {
@@ -242,11 +257,12 @@ fn read_most(file: &mut File, into: &mut [u8]) -> Result<usize, TraceError> {
     Ok(got)
 }
 
-fn recognise(head: &[u8]) -> Result<(), TraceError> {
+/// The version of the format.
+fn recognise(head: &[u8]) -> Result<u32, TraceError> {
     let foreign = |what| Err(TraceError::Foreign { what });
     if head.len() >= MAGIC.len() + 4 && &head[..8] == MAGIC {
         return match u32::from_le_bytes(head[8..12].try_into().expect("four bytes")) {
-            OLDEST..=VERSION => Ok(()),
+            version @ OLDEST..=VERSION => Ok(version),
             found => Err(TraceError::Version { found }),
         };
     }
@@ -287,6 +303,10 @@ impl Chunks {
             let what = "a chunk is not what the index says".to_owned();
             return Err(TraceError::Damaged { at: place.at, what });
         }
+        if self.input.stream_position()? - place.at != place.bytes {
+            let what = "a chunk is not as long as the index says".to_owned();
+            return Err(TraceError::Damaged { at: place.at, what });
+        }
         let columns = chunk::split(&bytes).ok_or_else(|| malformed(place.at))?;
         Ok(Some((head, place.at, columns)))
     }
@@ -306,10 +326,10 @@ pub struct DeviceReader {
 }
 
 impl DeviceReader {
-    fn new(mut chunks: Chunks) -> Result<DeviceReader, TraceError> {
+    fn new(mut chunks: Chunks, version: u32) -> Result<DeviceReader, TraceError> {
         let (to, batches) = sync_channel(AHEAD);
         let decode = move || {
-            let decoded = decode_events(&mut chunks, &to);
+            let decoded = decode_events(&mut chunks, version, &to);
             if let Err(error) = decoded {
                 // Whoever reads no further hears no more.
                 _ = to.send(Err(error));
@@ -339,6 +359,7 @@ impl DeviceReader {
 /// Decodes all events of chunks and hands them over, until nobody takes them any more.
 fn decode_events(
     chunks: &mut Chunks,
+    version: u32,
     to: &SyncSender<Result<Vec<DeviceEvent>, TraceError>>,
 ) -> Result<(), TraceError> {
     let mut position = 0;
@@ -353,6 +374,11 @@ fn decode_events(
             position += batch.len() as u64;
             let too_many = position.saturating_sub(head.end);
             batch.truncate(batch.len() - too_many as usize);
+            if version < STORES_SINCE && batch.iter().any(|event: &DeviceEvent| event.what.stored().is_some())
+            {
+                let what = "it has an event of number 17, and its version of the format has none".to_owned();
+                return Err(TraceError::Damaged { at, what });
+            }
             if !batch.is_empty() && to.send(Ok(batch)).is_err() {
                 return Ok(());
             }

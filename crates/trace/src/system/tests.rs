@@ -330,6 +330,43 @@ fn an_event_after_an_instruction_that_is_not_there_is_a_contradiction() {
 }
 
 #[test]
+fn what_is_in_a_file_and_in_no_chunk_of_it_is_refused() {
+    let (_folder, path) = scratch();
+    let op = Op { length: 4, ..Op::default() };
+    write(&path, &[(0, Step::default(), vec![op]), (1, Step::default(), vec![op])], &[]);
+    let bytes = fs::read(&path).unwrap();
+    let message = refusal(&[&bytes[..], &bytes].concat());
+    assert!(message.contains("between the index and the file's end"), "{message}");
+    // In front of the index, which says where it is at the file's end.
+    let at = u64::from_le_bytes(bytes[bytes.len() - 16..bytes.len() - 8].try_into().unwrap());
+    let (chunks, rest) = bytes.split_at(at as usize);
+    let moved = [&(at + 3).to_le_bytes(), &bytes[bytes.len() - 8..]].concat();
+    let message = refusal(&[chunks, b"and", &rest[..rest.len() - 16], &moved].concat());
+    assert!(message.contains("not all that is in front of it"), "{message}");
+}
+
+#[test]
+fn a_file_of_version_1_has_no_stores_whose_instructions_are_told() {
+    let (_folder, path) = scratch();
+    let store = |stored| {
+        let what = Happening::Register { addr: PhysAddr(0x4000_2818), size: 4, value: 1, stored };
+        DeviceEvent { device: 0, hart: 0, after: 1, since: Ps(0), what }
+    };
+    let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }]);
+    for (stored, fits) in [(None, true), (Some(Stored { hart: 0, after: 1 }), false)] {
+        write(&path, std::slice::from_ref(&block), &[store(stored)]);
+        TraceFile::open(&path).unwrap().check().unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[8] = 1;
+        fs::write(&path, &bytes).unwrap();
+        match TraceFile::open(&path).unwrap().check() {
+            Ok(_) => assert!(fits),
+            Err(error) => assert!(!fits && error.to_string().contains("an event of number 17"), "{error}"),
+        }
+    }
+}
+
+#[test]
 fn a_pipe_is_refused_and_not_waited_for() {
     let error = TraceFile::open(Path::new("/dev/zero")).err().expect("it is no file");
     assert!(error.to_string().contains("write what comes out of it to a file"), "{error}");
