@@ -78,9 +78,9 @@ pub struct ConvertArgs {
     input: PathBuf,
     /// What is written: a ChampSim trace, compressed as its name says; or a trace of Doorbell's (.dbt)
     output: PathBuf,
-    /// Whose ops go to a ChampSim trace
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    hart: u16,
+    /// Whose ops go to a ChampSim trace [default: 0]
+    #[arg(long, value_name = "N")]
+    hart: Option<u16>,
     /// The ChampSim trace is of the variant with 96 bytes an instruction
     #[arg(long)]
     cloudsuite: bool,
@@ -136,7 +136,7 @@ fn dump_ops(args: &DumpArgs) -> anyhow::Result<()> {
     let of = || args.file.display().to_string();
     let all = file.counts().instructions.get(usize::from(args.hart)).copied().unwrap_or(0);
     let mut reader = file.hart(args.hart, args.from).with_context(of)?;
-    if args.from > all {
+    if args.from >= all && args.from > 0 {
         let wrong =
             anyhow!("{}: hart {} has {all} instructions, and none number {}", of(), args.hart, args.from);
         return Err(wrong).asked();
@@ -211,11 +211,13 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
         let of = args.input.display();
         bail!("{of}: a trace is not converted in its own place; give another file to write");
     }
-    leave_nothing_of(&args.output)?;
     let variant = Variant::of(args.cloudsuite);
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
     let opened = TraceFile::open(&args.input);
-    if opened.is_err() && doorbell_drmemtrace::is_of_drmemtrace(&args.input) {
+    let is_drmemtrace = opened.is_err() && doorbell_drmemtrace::is_of_drmemtrace(&args.input);
+    heeded(args, ours, is_drmemtrace).asked()?;
+    leave_nothing_of(&args.output)?;
+    if is_drmemtrace {
         return match ours {
             true => from_drmemtrace(args),
             false => to_champsim(&open(&args.input)?, args, variant),
@@ -235,9 +237,39 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     }
 }
 
+/// What is asked for has a meaning for what is converted, and the output is called what it is.
+fn heeded(args: &ConvertArgs, ours: bool, is_drmemtrace: bool) -> anyhow::Result<()> {
+    let ConvertArgs { input, output, hart, cloudsuite } = args;
+    let name = output.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let packed = [".xz", ".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending));
+    if !ours && packed.unwrap_or(&name).ends_with(".dbt") {
+        bail!(
+            "{}: the name of a trace of Doorbell's ends in .dbt, in small letters and with nothing behind (it is packed already); that of a \
+             ChampSim trace does not have it",
+            output.display()
+        );
+    }
+    if ours && hart.is_some() {
+        bail!(
+            "--hart: it says whose ops go to a ChampSim trace, and {} has all of {}; leave it out",
+            output.display(),
+            input.display()
+        );
+    }
+    if ours && *cloudsuite && is_drmemtrace {
+        bail!(
+            "--cloudsuite: neither {} nor {} is ChampSim's; leave it out",
+            input.display(),
+            output.display()
+        );
+    }
+    Ok(())
+}
+
 fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
     let of = || args.input.display().to_string();
-    let mut reader = file.hart(args.hart, 0).with_context(of)?;
+    let hart = args.hart.unwrap_or(0);
+    let mut reader = file.hart(hart, 0).with_context(of)?;
     // Made of a ChampSim trace, it has that one's registers.
     let is_champsim = file.description().isa == CHAMPSIM_ISA;
     let numbers = if is_champsim { Numbers::ChampSim } else { Numbers::Own };
@@ -251,7 +283,7 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
     writer.finish()?;
     let addresses = if file.description().physical { "physical" } else { "virtual" };
     let output = args.output.display();
-    outln!("{output}: {written} instructions of hart {}, by {addresses} addresses", args.hart);
+    outln!("{output}: {written} instructions of hart {hart}, by {addresses} addresses");
     if shortened > 0 {
         outln!(
             "  of {shortened} of them the format has no room for all registers and addresses that they write"

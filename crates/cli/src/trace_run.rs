@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
     KindRules, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup,
@@ -113,6 +113,9 @@ impl PlayArgs {
 /// Plays, writes the result folder, and prints the summary.
 pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let traces = Traces::open(&args.files, args.cloudsuite)?;
+    if args.cloudsuite && !traces.has_champsim() {
+        return Err(anyhow!("--cloudsuite: nothing that is played is ChampSim's; leave it out")).asked();
+    }
     let config = args.config(&traces).asked()?;
     let observe = args.observe().asked()?;
     inputs::keep(&args.output.out, &args.files).asked()?;

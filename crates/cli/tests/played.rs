@@ -281,7 +281,8 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
             "memory.dca.schedule: only an executed measurement",
         ),
         (&["loop.dbt", "--disk", "loop.dbt"], "no guest"),
-        (&["loop.dbt", "--preset", "fast"], "core.model"),
+        (&["loop.dbt", "--preset", "fast"], "set core.model=timed"),
+        (&["loop.dbt", "--cloudsuite"], "--cloudsuite: nothing that is played is ChampSim's"),
         (&["loop.dbt", "--set", "testpmd.mode=io"], "testpmd.mode: has no meaning for a played trace"),
         (&["loop.dbt", "--set", "nic.rx_fifo=48KiB"], "nic.rx_fifo: has no meaning for a played trace"),
         (&["loop.dbt", "--set", "memory.l2.size=3"], "memory"),
@@ -321,7 +322,7 @@ fn a_damaged_trace_ends_whatever_plays_it_with_its_own_name() {
     }
     fs::write(
         folder.join("flip.toml"),
-        "trace = \"plain-flip.dbt\"\npreset = \"server\"\n[grid]\n\"run.seed\" = [1, 2]\n",
+        "trace = \"plain-flip.dbt\"\npreset = \"server\"\n[grid]\n\"memory.llc.size\" = [\"1MiB\", \"2MiB\"]\n",
     )
     .unwrap();
     for (words, named) in [
@@ -365,6 +366,38 @@ fn a_trace_that_looks_like_the_other_variant_is_doubted_also_where_little_is_sai
         let output = doorbell(folder, words);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains("of the variant cloudsuite"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn what_a_conversion_would_not_heed_is_refused_and_what_it_makes_is_said() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    let made = succeeds(folder, &["trace", "convert", "loop.dbt", "loop.xz"]);
+    assert!(made.contains("40000 instructions of hart 0, by physical addresses"), "{made}");
+    let back = succeeds(folder, &["trace", "convert", "loop.xz", "back.dbt"]);
+    assert!(back.contains("39999 instructions"), "{back}");
+    let again = succeeds(folder, &["trace", "convert", "back.dbt", "again.champsim"]);
+    assert!(again.contains("39999 instructions of hart 0, by virtual addresses"), "{again}");
+    succeeds(folder, &["trace", "convert", "loop.dbt", "loop.champsim"]);
+    let [first, second] =
+        ["loop", "again"].map(|name| fs::read(folder.join(name).with_extension("champsim")).unwrap());
+    // But for registers: a store that writes one of those that it reads, as this loop has, is renamed.
+    for (first, second) in first.chunks(64).zip(second.chunks(64)) {
+        assert!(first[..10] == second[..10] && first[16..] == second[16..], "{first:?} {second:?}");
+    }
+    for (words, part) in [
+        (&["convert", "loop.xz", "y.dbt", "--hart", "7"][..], "--hart: it says whose ops"),
+        (&["convert", "loop.dbt", "y.DBT"], "ends in .dbt, in small letters"),
+        (&["convert", "loop.dbt", "y.dbt.xz"], "with nothing behind"),
+        (&["convert", "loop.dbt", "y.xz", "--hart", "1"], "no hart 1"),
+        (&["dump", "loop.dbt", "--from", "40000"], "hart 0 has 40000 instructions, and none number 40000"),
+        (&["info", "loop.xz"], "`trace convert` makes one of ours of it"),
+    ] {
+        let said = refused(folder, &[&["trace"], words].concat());
+        assert!(said.contains(part), "{words:?}: {said}");
+        assert!(!names(folder).iter().any(|name| name.starts_with('y')), "{words:?}");
     }
 }
 

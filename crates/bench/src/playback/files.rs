@@ -118,6 +118,11 @@ impl Traces {
         &self.doubts
     }
 
+    /// Whether one of them is ChampSim's.
+    pub fn has_champsim(&self) -> bool {
+        self.all.iter().any(|named| named.trace.file().is_none())
+    }
+
     /// How many cores they take.
     pub fn harts(&self) -> u32 {
         self.all.iter().map(|trace| u32::from(trace.known.harts)).sum()

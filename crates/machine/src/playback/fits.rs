@@ -2,10 +2,14 @@
 
 use super::lane::Lane;
 use super::plan::Plan;
-use crate::config::{ConfigError, MachineConfig, NICS_MAX};
+use crate::config::{ConfigError, CoreModel, MachineConfig, NICS_MAX};
 
 /// See the module.
 pub(super) fn check(config: &MachineConfig, plan: &Plan) -> Result<(), ConfigError> {
+    if config.core.model != CoreModel::Timed {
+        let problem = "what is played is priced, and this machine has no times; set core.model=timed, or take another preset";
+        return Err(ConfigError::new("core.model", problem));
+    }
     let harts = plan.harts();
     if config.platform.harts != harts {
         let problem = format!("the traces have {harts} harts; play them with platform.harts={harts}");
