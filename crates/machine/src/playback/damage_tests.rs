@@ -2,7 +2,7 @@
 //! were over.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
@@ -52,7 +52,7 @@ fn said(harts: u16, plan: &Plan) -> String {
     played.expect_err("what is damaged cannot be played").to_string()
 }
 
-fn expected(path: &PathBuf, at: u64) -> String {
+fn expected(path: &Path, at: u64) -> String {
     format!(
         "{}: the trace is damaged at byte {at}: a chunk does not fit its checksum; copy it again, or record it again",
         path.display()
