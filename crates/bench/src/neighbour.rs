@@ -2,7 +2,7 @@
 //! stream, each through a table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
 //! Traces as neighbours, of any benchmark, are [`beside`](crate::beside) the machine.
 
-use doorbell_machine::ConfigError;
+use doorbell_machine::{ConfigError, HARTS_MAX};
 use doorbell_sim::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,8 +62,8 @@ impl Options for NeighbourConfig {
         }
         // Without a number of cores it is the configuration of another benchmark.
         let Some(cores) = self.cores else { return Ok(()) };
-        if cores > 63 {
-            return fail("neighbour.cores", format!("{cores} is not from 0 to 63"));
+        if cores >= HARTS_MAX {
+            return fail("neighbour.cores", format!("{cores} is not from 0 to {}", HARTS_MAX - 1));
         }
         let (harts, needed) = (config.platform.harts, cores + config.options::<TouchConfig>().cores);
         if needed > harts {

@@ -22,9 +22,6 @@ use crate::trace_info;
 use crate::trace_record_qemu::{self, RecordArgs};
 use crate::trace_run::{self, PlayArgs};
 
-/// What a trace that was made of a ChampSim trace says of its instructions.
-const CHAMPSIM_ISA: &str = "as ChampSim knows it";
-
 #[derive(Subcommand)]
 pub enum TraceCommand {
     /// Run a benchmark as `doorbell run` does, and record its measurement as trace.dbt in the result folder; or with --qemu, record a
@@ -271,7 +268,7 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
     let hart = args.hart.unwrap_or(0);
     let mut reader = file.hart(hart, 0).with_context(of)?;
     // Made of a ChampSim trace, it has that one's registers.
-    let is_champsim = file.description().isa == CHAMPSIM_ISA;
+    let is_champsim = file.description().isa == champsim::ISA;
     let numbers = if is_champsim { Numbers::ChampSim } else { Numbers::Own };
     let mut writer = champsim::Writer::create(&args.output, variant)?.of(numbers);
     let mut ops = Vec::new();
@@ -308,7 +305,7 @@ fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
     let description = Description {
         recorder: format!("ChampSim's format, {variant:?}"),
         recorded: args.input.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        isa: CHAMPSIM_ISA.to_owned(),
+        isa: champsim::ISA.to_owned(),
         harts: 1,
         ..Description::default()
     };

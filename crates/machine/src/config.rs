@@ -238,8 +238,10 @@ pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
 const QUANTUM_MIN: Ps = Ps::from_ns(10);
 /// The largest `core.lookahead`.
 const LOOKAHEAD_MAX: Ps = Ps::from_us(1);
-/// As many as a word of the memory system has bits for who has a line, and as the firmware serves.
-const HARTS_MAX: u32 = doorbell_platform::sbi::HARTS_MAX;
+/// The harts that a machine can have: as many as the firmware serves.
+pub const HARTS_MAX: u32 = doorbell_platform::sbi::HARTS_MAX;
+/// Who has a line, and who has changed, are bits of a word.
+const _: () = assert!(HARTS_MAX <= u64::BITS);
 /// The ports that a machine can have.
 pub(crate) const NICS_MAX: u32 = 8;
 const RAM_MIN: u64 = 64 << 20;

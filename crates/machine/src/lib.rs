@@ -44,7 +44,7 @@ mod writers;
 pub use base::{Base, is_path};
 pub use boot::{BootError, Guest};
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};
-pub use config::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig};
+pub use config::{ConfigError, CoreConfig, CoreModel, HARTS_MAX, MachineConfig, PlatformConfig};
 pub use console::Console;
 pub use dca_config::DcaDevices;
 pub use disks::DISK_DEVICES;

@@ -38,6 +38,9 @@ const INSTRUCTION_POINTER: u8 = 26;
 /// Our register 1 is the one after this.
 const FIRST_REGISTER: u8 = 64;
 
+/// What a trace that is made of one of ChampSim's says of its instructions.
+pub const ISA: &str = "as ChampSim knows it";
+
 mod blocks;
 mod error;
 mod foreign;

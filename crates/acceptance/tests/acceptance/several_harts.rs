@@ -32,7 +32,7 @@ fn linux_works_on_several_harts() {
     if left_to_the_long_run() {
         return;
     }
-    for harts in [2, 4, 64] {
+    for harts in [2, 4, 8, 64] {
         let mut machine = machine(harts, WORK);
         let console = run(&mut machine);
         let again = format!("again: {harts}");

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use doorbell_machine::playback::{Plan, PlaybackError, TraceInput};
 use doorbell_results::{PlayedTrace, Ran};
-use doorbell_trace::champsim::Variant;
+use doorbell_trace::champsim::{self, Variant};
 use doorbell_trace::system::{Description, TraceFile};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -69,9 +69,7 @@ impl NamedTrace {
             Some(Description { recorder, recorded, isa, .. }) => {
                 (recorder.clone(), recorded.clone(), isa.clone())
             }
-            None => {
-                (format!("ChampSim's format, {variant:?}"), file.clone(), "as ChampSim knows it".to_owned())
-            }
+            None => (format!("ChampSim's format, {variant:?}"), file.clone(), champsim::ISA.to_owned()),
         };
         let (harts, instructions) = (trace.harts(), trace.instructions());
         let known = PlayedTrace { file, bytes, xxh3, recorder, recorded, isa, harts, instructions };

@@ -1,7 +1,7 @@
 //! What is played: traces, and what paces them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use doorbell_loadgen::{Arrivals, Rate};
@@ -18,7 +18,7 @@ use crate::config::NICS_MAX;
 pub struct TraceInput {
     pub(super) from: Input,
     /// How its user knows it.
-    name: Option<Arc<PathBuf>>,
+    name: Option<Arc<Path>>,
 }
 
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl TraceInput {
     /// With the name by which errors call it where several are played.
     #[must_use]
     pub fn named(self, path: &Path) -> TraceInput {
-        TraceInput { name: Some(Arc::new(path.to_owned())), ..self }
+        TraceInput { name: Some(Arc::from(path)), ..self }
     }
 
     /// An error of its stream's names it.

@@ -9,6 +9,7 @@ use doorbell_sim::op::{INNER_REGISTERS, Register};
 use doorbell_sim::{Op, OpClass};
 
 use super::names::usually;
+use super::ops::Few;
 use super::{FIRST_REGISTER, FLAGS, INSTRUCTION_POINTER, Record, STACK_POINTER};
 
 /// Whose numbers the registers of ops are.
@@ -19,23 +20,6 @@ pub enum Numbers {
     Own,
     /// Those that [`ops`](super::ops()) gives to a ChampSim trace's.
     ChampSim,
-}
-
-/// A few registers, in order, each once.
-#[derive(Clone, Copy, Default)]
-struct Set {
-    all: [u8; 4],
-    count: usize,
-}
-
-impl Set {
-    /// What there is no room for is left out.
-    fn add(&mut self, register: u8) {
-        if register != 0 && self.count < 4 && !self.all.contains(&register) {
-            self.all[self.count] = register;
-            self.count += 1;
-        }
-    }
 }
 
 /// A register of our own traces, as it is numbered in a record.
@@ -91,7 +75,7 @@ fn own_registers(ops: &[Op], branch: Option<&Op>) -> ([u8; 4], [u8; 4]) {
             false => ([own(op.destination), 0, 0, 0], [first, second, third, 0]),
         };
     }
-    let (mut written, mut read) = (Set::default(), Set::default());
+    let (mut written, mut read) = (Few::default(), Few::default());
     let mut made = [0u64; 4];
     for op in ops {
         let is_made = |register: Register| made[usize::from(register / 64)] >> (register % 64) & 1 != 0;
@@ -116,7 +100,7 @@ fn champsim_registers(ops: &[Op], branch: Option<&Op>, pointer: Register) -> ([u
         INSTRUCTION_POINTER => FIRST_REGISTER,
         register => register,
     };
-    let mut written = Set::default();
+    let mut written = Few::default();
     if branch.is_some() {
         written.add(INSTRUCTION_POINTER);
     }

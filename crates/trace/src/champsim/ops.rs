@@ -77,15 +77,23 @@ impl<E, I: Iterator<Item = Result<Record, E>>> OpStream<I> {
 
 /// A few registers, in order.
 #[derive(Clone, Copy, Default)]
-struct Few {
-    all: [Register; 4],
-    count: usize,
+pub(super) struct Few {
+    /// They, and none behind them.
+    pub all: [Register; 4],
+    pub count: usize,
 }
 
 impl Few {
     fn push(&mut self, register: Register) {
         self.all[self.count] = register;
         self.count += 1;
+    }
+
+    /// One that is not among them yet, if there is room for it.
+    pub fn add(&mut self, register: Register) {
+        if register != 0 && self.count < self.all.len() && !self.as_slice().contains(&register) {
+            self.push(register);
+        }
     }
 
     fn as_slice(&self) -> &[Register] {
@@ -107,9 +115,9 @@ fn written(record: &Record, is_branch: bool) -> Few {
     let folded = is_branch || accesses || !record.reads_a_variable();
     let mut written = Few::default();
     for register in record.destinations {
-        let is_left_behind = register == 0 || folded && register == STACK_POINTER;
-        if !is_left_behind && !written.as_slice().contains(&register) {
-            written.push(register);
+        let is_left_behind = folded && register == STACK_POINTER;
+        if !is_left_behind {
+            written.add(register);
         }
     }
     written

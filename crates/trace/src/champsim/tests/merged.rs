@@ -80,16 +80,14 @@ fn registers_that_are_written_together_come_back_as_the_first_of_them() {
     assert_eq!(jump.branch(), Some(OpClass::Branch));
 }
 
+/// An op of several that an instruction has; the last has its length.
+fn part(class: OpClass, sources: [Register; 3], destination: Register, length: u8) -> Op {
+    Op { class, sources, destination, length, ..op(OpClass::Int, 0) }
+}
+
 #[test]
 fn what_ops_have_between_them_is_none_of_a_record_of_ours() {
     let (loaded, result, flags): (Register, Register, Register) = (81, 83, 64);
-    let part = |class, sources, destination, length| Op {
-        class,
-        sources,
-        destination,
-        length,
-        ..op(OpClass::Int, 0)
-    };
     let at = |op: Op, address| Op { phys: PhysAddr(address), virt: address, size: 8, ..op };
     let load = at(part(OpClass::Load, [3, 4, 0], loaded, 0), 0x9000_0000);
     // add [rbx + rcx], rax
@@ -110,13 +108,6 @@ fn what_ops_have_between_them_is_none_of_a_record_of_ours() {
 #[test]
 fn a_call_of_several_ops_is_a_call_wherever_its_branch_stands() {
     let target = BASE + 0x100;
-    let part = |class, sources, destination, length| Op {
-        class,
-        sources,
-        destination,
-        length,
-        ..op(OpClass::Int, 0)
-    };
     let taken = |op: Op| Op { virt: target, flags: Op::TAKEN, ..op };
     let push = Op { phys: PhysAddr(64), virt: 64, size: 8, ..part(OpClass::Store, [5, 0, 0], 0, 0) };
     let step = part(OpClass::Int, [5, 0, 0], 5, 0);
