@@ -229,7 +229,8 @@ fn build_functions(
     let mut functions = Vec::new();
     for port in 0..config.platform.nics as usize {
         let PortConfig { nic, attach, pcie, link } = config.port(port);
-        let nic = Card::new(nic, link.rate, port).map_err(|error| ConfigError::new("nic", error))?;
+        let nic =
+            Card::new(nic, link.rate, port).map_err(|error| ConfigError::below("nic", &error.to_string()))?;
         let place = config.ports().place(port);
         let attachment = Attachment::new(&attach, &pcie, bridges_before(config, place));
         functions.push(PluggedFunction::nic(port as u8, nic, place, attachment));

@@ -137,7 +137,7 @@ impl PortsConfig<'_> {
         let check = |prefix: &str, PortConfig { nic, attach, pcie, link }: &PortConfig| {
             attach.validate().map_err(|e| ConfigError::below(&format!("{prefix}attach"), &e))?;
             pcie.validate().map_err(|e| ConfigError::below(&format!("{prefix}pcie"), &e))?;
-            nic.validate().map_err(|e| ConfigError::new(format!("{prefix}nic"), e))?;
+            nic.validate().map_err(|e| ConfigError::below(&format!("{prefix}nic"), &e.to_string()))?;
             link.validate().map_err(|e| ConfigError::new(format!("{prefix}link"), e))
         };
         check("", &self.common())?;

@@ -29,9 +29,9 @@ impl fmt::Display for MacAddress {
 }
 
 impl FromStr for MacAddress {
-    type Err = ConfigError;
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = || ConfigError::Mac(text.to_owned());
+    type Err = NotUnicast;
+    fn from_str(text: &str) -> Result<Self, NotUnicast> {
+        let wrong = || NotUnicast(text.to_owned());
         let mut bytes = [0u8; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
@@ -59,14 +59,19 @@ impl<'de> Deserialize<'de> for MacAddress {
     }
 }
 
-/// Why a configuration is refused.
+/// A text that is not a unicast Ethernet address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
+pub struct NotUnicast(String);
+
+/// Why a configuration is refused; its text begins with the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not a unicast Ethernet address.
-    #[error("\"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
-    Mac(String),
+    /// The station address is another kind of address.
+    #[error("mac {0}")]
+    Mac(NotUnicast),
     /// A number, a time or a rate outside its range, each as it would be given.
-    #[error("nic.{field} is {value}; it must be from {least} to {most}")]
+    #[error("{field} is {value}; it must be from {least} to {most}")]
     Range {
         /// The field's name.
         field: &'static str,
@@ -292,7 +297,7 @@ impl NicConfig {
             within("dma_rate", rate, BitsPerSec(1_000_000), BitsPerSec(100_000_000_000_000))?;
         }
         match self.mac {
-            Some(mac) if mac.0[0] & 1 != 0 => Err(ConfigError::Mac(mac.to_string())),
+            Some(mac) if mac.0[0] & 1 != 0 => Err(ConfigError::Mac(NotUnicast(mac.to_string()))),
             _ => Ok(()),
         }
     }
@@ -327,11 +332,11 @@ mod tests {
     fn what_is_out_of_range_is_said_in_the_units_that_it_is_given_in() {
         let said = |config: NicConfig| config.validate().unwrap_err().to_string();
         let late = NicConfig { interrupt_delay: Ps::from_ms(2000), ..NicConfig::default() };
-        assert_eq!(said(late), "nic.interrupt_delay is 2s; it must be from 0ps to 1ms");
+        assert_eq!(said(late), "interrupt_delay is 2s; it must be from 0ps to 1ms");
         let slow = NicConfig { dma_rate: Some(BitsPerSec(1000)), ..NicConfig::default() };
-        assert_eq!(said(slow), "nic.dma_rate is 1kbps; it must be from 1Mbps to 100Tbps");
+        assert_eq!(said(slow), "dma_rate is 1kbps; it must be from 1Mbps to 100Tbps");
         let few = NicConfig { reads_in_flight: 0, ..NicConfig::default() };
-        assert_eq!(said(few), "nic.reads_in_flight is 0; it must be from 1 to 4096");
+        assert_eq!(said(few), "reads_in_flight is 0; it must be from 1 to 4096");
     }
 
     #[test]
@@ -364,7 +369,7 @@ mod tests {
     #[test]
     fn a_number_outside_its_range_is_named() {
         let config = NicConfig { reads_in_flight: 0, ..NicConfig::default() };
-        assert!(config.validate().unwrap_err().to_string().contains("nic.reads_in_flight is 0"));
+        assert!(config.validate().unwrap_err().to_string().contains("reads_in_flight is 0"));
     }
 
     #[test]
@@ -377,20 +382,17 @@ mod tests {
         config.validate().unwrap();
         let good = NicConfig::default();
         for (wrong, name) in [
-            (NicConfig { dma_rate: Some(BitsPerSec(999_999)), ..good.clone() }, "nic.dma_rate is 999999bps"),
-            (
-                NicConfig { descriptor_prefetch: Some(4097), ..good.clone() },
-                "nic.descriptor_prefetch is 4097",
-            ),
+            (NicConfig { dma_rate: Some(BitsPerSec(999_999)), ..good.clone() }, "dma_rate is 999999bps"),
+            (NicConfig { descriptor_prefetch: Some(4097), ..good.clone() }, "descriptor_prefetch is 4097"),
             (
                 NicConfig { descriptor_fetches_in_flight: 0, ..good.clone() },
-                "nic.descriptor_fetches_in_flight is 0; it must be from 1 to 256",
+                "descriptor_fetches_in_flight is 0; it must be from 1 to 256",
             ),
             (
                 NicConfig { write_back_batch: 0, ..good.clone() },
-                "nic.write_back_batch is 0; it must be from 1 to 4096",
+                "write_back_batch is 0; it must be from 1 to 4096",
             ),
-            (NicConfig { write_back_wait: Ps::from_ms(2), ..good }, "nic.write_back_wait"),
+            (NicConfig { write_back_wait: Ps::from_ms(2), ..good }, "write_back_wait"),
         ] {
             let error = wrong.validate().unwrap_err().to_string();
             assert!(error.contains(name), "{error}");

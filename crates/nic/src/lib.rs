@@ -14,7 +14,7 @@ mod parts;
 mod stats;
 
 pub use card::Card;
-pub use config::{ConfigError, MacAddress, NicConfig, NicModel};
+pub use config::{ConfigError, MacAddress, NicConfig, NicModel, NotUnicast};
 pub use e82540::regs;
 pub use e82540::{
     Event, IDENTITY, IO_BYTES, MMIO_BYTES, NIC_STATE_VERSION, Nic, NicPorts, NicState, PACKET_BUFFER, Queue,
