@@ -89,11 +89,12 @@ fn problem(command: &str) -> Option<String> {
         Err(answer) => return answer.use_stderr().then(|| answer.to_string()),
     };
     // Files that the page has made, or tells the reader to make, are not there.
-    let needs = ["--machine", "--network", "--script", "--image", "--preset"];
+    let needs = ["--machine", "--network", "--script", "--image"];
+    let is_file = |pair: &[String]| pair[0] == "--preset" && pair[1].contains(['.', '/']);
+    let needs_files =
+        words.iter().any(|word| needs.contains(&word.as_str())) || words.windows(2).any(is_file);
     match cli.command {
-        Command::Run(args)
-            if !command.contains('$') && !words.iter().any(|word| needs.contains(&word.as_str())) =>
-        {
+        Command::Run(args) if !command.contains('$') && !needs_files => {
             run_cmd::asked(&args).err().map(|error| format!("{error:#}"))
         }
         _ => None,
@@ -118,6 +119,39 @@ fn every_command_of_a_page_is_one_and_its_parameters_are_too() {
         }
     }
     assert!(wrong.is_empty() && count > 150, "{count} commands\n{wrong}");
+}
+
+/// All values of a key, however deep.
+fn values_of<'a>(key: &str, of: &'a toml::Value, into: &mut Vec<&'a str>) {
+    match of {
+        toml::Value::Table(table) => {
+            into.extend(table.get(key).and_then(toml::Value::as_str));
+            table.values().for_each(|value| values_of(key, value, into));
+        }
+        toml::Value::Array(values) => values.iter().for_each(|value| values_of(key, value, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_runs_that_show_why_a_claim_differs_can_be_pasted_too() {
+    let (mut count, mut wrong) = (0, String::new());
+    let studies = fs::read_dir(root().join("experiments")).expect("there are studies").flatten();
+    let files = studies.filter_map(|study| fs::read_dir(study.path()).ok()).flatten().flatten();
+    for file in files.map(|file| file.path()).filter(|file| file.extension().is_some_and(|end| end == "toml"))
+    {
+        let text = fs::read_to_string(&file).expect("the file is there");
+        let tree: toml::Value = toml::from_str(&text).expect("it is TOML");
+        let mut shown = Vec::new();
+        values_of("shown_by", &tree, &mut shown);
+        for command in shown.into_iter().filter_map(|command| command.strip_prefix("doorbell ")) {
+            count += 1;
+            if let Some(problem) = problem(command) {
+                wrong += &format!("{}: doorbell {command}\n{problem}\n", file.display());
+            }
+        }
+    }
+    assert!(wrong.is_empty() && count > 50, "{count} commands\n{wrong}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use doorbell_report::{ExperimentCurve, ExperimentPlot, ExperimentPoint};
-use doorbell_study::experiment::{Cell, Column, PlotSpec, Table};
+use doorbell_study::experiment::{Cell, Column, Plan, PlotSpec, Table};
 
 /// As many curves can be told apart.
 const CURVES_MAX: usize = 8;
@@ -87,7 +87,7 @@ fn values(column: &Column, rows: &[usize]) -> Vec<String> {
 }
 
 /// A plot that a file asks for; what it cannot show is a warning.
-pub fn plot(spec: &PlotSpec, table: &Table, warnings: &mut Vec<String>) -> ExperimentPlot {
+pub fn plot(spec: &PlotSpec, plan: &Plan, table: &Table, warnings: &mut Vec<String>) -> ExperimentPlot {
     let mut column = |wanted: &str| -> Option<&Column> {
         let column = table.column(wanted);
         if column.is_none() {
@@ -108,7 +108,8 @@ pub fn plot(spec: &PlotSpec, table: &Table, warnings: &mut Vec<String>) -> Exper
     let (x_label, y_label) = (label(x, &spec.x), label(y, &spec.y));
     let mut drawn = match x.zip(y) {
         Some((x, y)) => {
-            Drawn { table, x, y, factor: 1.0, series: series.into_iter().collect(), rows: all(x) }.plot()
+            let rows = plan.rows_at(table, &spec.at);
+            Drawn { table, x, y, factor: 1.0, series: series.into_iter().collect(), rows }.plot()
         }
         None => ExperimentPlot::default(),
     };

@@ -380,7 +380,7 @@ fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) 
     let mut problems = Vec::new();
     let draw = |part: &&PartDone| {
         let Measured { plan, table } = &part.measured;
-        plan.file.plot.iter().map(|spec| plot(spec, table, &mut problems)).collect::<Vec<_>>()
+        plan.file.plot.iter().map(|spec| plot(spec, plan, table, &mut problems)).collect::<Vec<_>>()
     };
     let plots = parts.iter().flat_map(draw).collect();
     warnings.extend(problems.into_iter().map(|problem| format!("{}: {problem}", figure.name)));

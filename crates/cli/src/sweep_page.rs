@@ -59,7 +59,7 @@ pub fn write(
     }
     let plots = match plan.file.plot.as_slice() {
         [] => chosen(table),
-        asked => asked.iter().map(|spec| plot(spec, table, &mut warnings)).collect(),
+        asked => asked.iter().map(|spec| plot(spec, plan, table, &mut warnings)).collect(),
     };
     let page = ExperimentPage {
         name: plan.file.name().to_owned(),

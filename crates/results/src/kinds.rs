@@ -42,6 +42,9 @@ pub struct KindFigures {
     pub kinds: Vec<KindCost>,
     /// All cycles of the harts that were timed, asleep or not.
     pub cycles: u64,
+    /// Accesses of all kinds that missed the last-level cache, for each 1024 delivered bytes.
+    #[serde(default)]
+    pub misses_per_kb: Option<f64>,
     /// What is in the denominator of `misses_per_kb`: of transfers the payload that arrived, of others the delivered frames at layer
     /// 2, with FCS.
     pub delivered_bytes: u64,

@@ -309,6 +309,7 @@ mod tests {
                     ..KindCost::default()
                 }],
                 cycles: 20,
+                misses_per_kb: Some(0.25),
                 frames_per_interrupt: Some(2.0),
                 harts: vec![HartKinds { hart: 1, cycles: 10, kinds: Vec::new() }],
                 ..KindFigures::default()

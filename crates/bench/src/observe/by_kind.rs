@@ -82,9 +82,11 @@ impl KindTable {
             cycles: table.cycles(),
             kinds: table.costs(delivered),
         };
+        let misses = self.0.iter().map(|sum| sum.cost.llc_misses).sum();
         KindFigures {
             kinds: self.costs(delivered),
             cycles: self.cycles(),
+            misses_per_kb: ratio(misses, delivered.bytes as f64 / KB),
             delivered_bytes: delivered.bytes,
             frames_received: received,
             frames_sent: counted("GPTC"),

@@ -161,6 +161,9 @@ pub struct PlotSpec {
     pub y: String,
     /// A curve for each value of this column.
     pub series: Option<String>,
+    /// Only the points with these values, as claims are about some.
+    #[serde(default)]
+    pub at: toml::Table,
     /// Whether equal distances are equal ratios.
     #[serde(default)]
     pub log_x: bool,

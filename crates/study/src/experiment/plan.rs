@@ -15,6 +15,7 @@ use doorbell_machine::overlay::nearest;
 use doorbell_machine::{Base, ConfigError};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::at::values_at;
 use super::elsewhere::refuse_what_is_said_elsewhere;
 use super::file::{ExperimentFile, SearchSpec};
 use super::names;
@@ -176,6 +177,11 @@ impl Plan {
                     let problem = format!("{name}: plot.{axis} = \"{column}\" {problem}");
                     return Err(ExperimentError::File(problem));
                 }
+            }
+            let at = values_at(&plot.at).map_err(ExperimentError::File)?;
+            if !self.points.iter().any(|point| point.is_at(&at)) {
+                let problem = format!("{}: plot.at is of no point: {:?}", self.file.name(), at);
+                return Err(ExperimentError::File(problem));
             }
         }
         Ok(())

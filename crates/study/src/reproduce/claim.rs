@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::compare::student_97_5;
-use crate::experiment::{Plan, PlannedPoint, Table, Work, as_set};
+use crate::experiment::{Plan, PlannedPoint, Table, values_at};
 
 /// What a paper says, and where our number for it comes from.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -132,7 +132,7 @@ impl Claim {
             if may_be_missing {
                 continue;
             }
-            if !plan.points.iter().any(|point| is_at(point, &at)) {
+            if !plan.points.iter().any(|point| point.is_at(&at)) {
                 let at: Vec<String> = at.iter().map(|(path, value)| format!("{path}={value}")).collect();
                 return Err(format!("no point of \"{part}\" is at {}", at.join(" ")));
             }
@@ -260,7 +260,7 @@ impl Claim {
     }
 
     fn numerator(&self) -> Result<Points<'_>, String> {
-        Ok((&self.part, parameters(&self.at)?))
+        Ok((&self.part, values_at(&self.at)?))
     }
 
     fn denominator(&self) -> Result<Option<Points<'_>>, String> {
@@ -269,25 +269,8 @@ impl Claim {
         }
         let mut at = self.at.clone();
         at.extend(self.over.clone().unwrap_or_default());
-        Ok(Some((self.over_part.as_ref().unwrap_or(&self.part), parameters(&at)?)))
+        Ok(Some((self.over_part.as_ref().unwrap_or(&self.part), values_at(&at)?)))
     }
-}
-
-pub(super) fn parameters(at: &toml::Table) -> Result<Vec<(String, String)>, String> {
-    at.iter()
-        .map(|(path, value)| Ok((path.clone(), as_set(path, value).map_err(|error| error.to_string())?)))
-        .collect()
-}
-
-pub(super) fn is_at(point: &PlannedPoint, at: &[(String, String)]) -> bool {
-    let rate = match &point.work {
-        Work::Measure(rate) => rate.to_string(),
-        Work::Search(_) | Work::Play => String::new(),
-    };
-    at.iter().all(|(path, value)| match path.as_str() {
-        "rate" => *value == rate,
-        path => point.parameters.iter().any(|(own, given)| own == path && given == value),
-    })
 }
 
 /// The interval around a number that confirms it; around 0 there is none.
@@ -319,7 +302,7 @@ fn rows_at(measured: &Measured, at: &[(String, String)]) -> Option<Vec<usize>> {
     let index = measured.table.column("index")?;
     let row_of =
         |point: &PlannedPoint| index.cells.iter().position(|cell| cell.number() == Some(point.index as f64));
-    let points = measured.plan.points.iter().filter(|point| is_at(point, at));
+    let points = measured.plan.points.iter().filter(|point| point.is_at(at));
     let rows: Vec<usize> = points.map(row_of).collect::<Option<_>>()?;
     (!rows.is_empty()).then_some(rows)
 }

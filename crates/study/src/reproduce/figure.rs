@@ -5,8 +5,8 @@ use std::path::Path;
 use doorbell_machine::is_path;
 use serde::Deserialize;
 
-use super::claim::{Claim, Measured, is_at, mean_at, parameters};
-use crate::experiment::{ExperimentFile, Plan};
+use super::claim::{Claim, Measured, mean_at};
+use crate::experiment::{ExperimentFile, Plan, values_at};
 
 /// A figure: what it is about, the experiments that measure it, and what the paper says of it.
 #[derive(Clone, Debug, Deserialize)]
@@ -81,8 +81,8 @@ impl RatesOf {
                 self.part
             ));
         }
-        let at = parameters(&self.at)?;
-        match plan.points.iter().any(|point| is_at(point, &at)) {
+        let at = values_at(&self.at)?;
+        match plan.points.iter().any(|point| point.is_at(&at)) {
             true => Ok(()),
             false => Err(format!("measure.of.at: no point of \"{}\" is at {at:?}", self.part)),
         }
@@ -99,7 +99,7 @@ impl PartFile {
     pub fn text(&self, measured: &[&Measured]) -> Result<String, String> {
         let Some(of) = &self.of else { return Ok(self.text.clone()) };
         let source = measured.iter().find(|source| source.plan.file.name() == of.part);
-        let rate = source.and_then(|source| mean_at(source, &parameters(&of.at).ok()?, &of.figure));
+        let rate = source.and_then(|source| mean_at(source, &values_at(&of.at).ok()?, &of.figure));
         let rate = rate.filter(|rate| *rate > 0.0).ok_or_else(|| {
             format!("its rates follow from {} of \"{}\", which is not measured", of.figure, of.part)
         })?;
