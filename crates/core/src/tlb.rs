@@ -91,7 +91,9 @@ impl Tlb {
     /// Where the set of a key begins.
     #[inline]
     fn set(&self, key: u64) -> usize {
-        (key as usize & (self.keys.len() / self.ways - 1)) * self.ways
+        // Of short numbers, as a host divides those much faster.
+        let sets = self.keys.len() as u32 / self.ways as u32;
+        (key as usize & (sets as usize - 1)) * self.ways
     }
 
     /// Enters the page of `size` around `virt`, in place of the least recently used of its set.
@@ -102,9 +104,10 @@ impl Tlb {
         let key = key(virt, space, size);
         let first = self.set(key);
         let set = first..first + self.ways;
+        let (keys, used) = (&self.keys[set.clone()], &self.used[set.clone()]);
         // An empty place before any other. One number, as two compared as a pair are much slower.
-        let age = |place: usize| u64::from(self.keys[place] != 0) << 63 | self.used[place];
-        let oldest = set.min_by_key(|place| age(*place)).expect("a set has ways");
+        let ages = keys.iter().zip(used).map(|(key, used)| u64::from(*key != 0) << 63 | used);
+        let (oldest, _) = set.zip(ages).min_by_key(|(_, age)| *age).expect("a set has ways");
         self.not_recent(oldest);
         self.forget(oldest);
         self.clock += 1;

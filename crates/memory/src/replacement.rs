@@ -158,8 +158,10 @@ impl Replacer {
     }
 
     fn duel(&mut self, set: usize) -> u32 {
+        // Fewer sets than those of a constituency are a power of two.
         let region = self.sets.min(CONSTITUENCY);
-        let bimodal = match set % region {
+        debug_assert!(region.is_power_of_two());
+        let bimodal = match set & (region - 1) {
             0 => {
                 self.state.selector = (self.state.selector + 1).min(SELECTOR_MAX);
                 false
@@ -195,15 +197,16 @@ impl Replacer {
 
     fn ranked_victim(&mut self, set: usize, mask: u32) -> usize {
         let ranks = &mut self.state.ranks[set * self.ways..(set + 1) * self.ways];
-        let mut best = (0, None);
+        // LRU wants the lowest stamp, RRIP the highest prediction; of equals the first way.
+        let turn = if self.form == Form::Stamps { u32::MAX } else { 0 };
+        let mut best: Option<(usize, u32)> = None;
         for (way, rank) in ranks.iter().enumerate() {
-            // LRU wants the lowest stamp, RRIP the highest prediction; of equals the first way.
-            let key = if self.form == Form::Stamps { !*rank } else { *rank };
-            if mask >> way & 1 != 0 && best.1.is_none_or(|found| key > found) {
-                best = (way, Some(key));
+            let key = rank ^ turn;
+            if mask >> way & 1 != 0 && best.is_none_or(|(_, found)| key > found) {
+                best = Some((way, key));
             }
         }
-        let (way, key) = (best.0, best.1.expect("a way mask names at least one way"));
+        let (way, key) = best.expect("a way mask names at least one way");
         let farthest = if self.kind == Replacement::Nru { NOT_RECENT } else { DISTANT };
         if self.form == Form::Predictions && key < farthest {
             // Ageing all until one is as far away as can be, in one step.

@@ -180,7 +180,8 @@ impl Plan {
             }
             let at = values_at(&plot.at).map_err(ExperimentError::File)?;
             if !self.points.iter().any(|point| point.is_at(&at)) {
-                let problem = format!("{}: plot.at is of no point: {:?}", self.file.name(), at);
+                let at: Vec<String> = at.iter().map(|(path, value)| format!("{path}={value}")).collect();
+                let problem = format!("{}: no point has plot.at's {}", self.file.name(), at.join(", "));
                 return Err(ExperimentError::File(problem));
             }
         }

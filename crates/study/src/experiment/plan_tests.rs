@@ -3,6 +3,7 @@
 use doorbell_bench::DpdkConfig;
 
 use super::*;
+use crate::experiment::{Cell, Column, Table};
 
 fn plan(text: &str) -> Result<Plan, String> {
     let head = "name = \"x\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\n";
@@ -135,6 +136,27 @@ fn a_plot_may_name_figures_as_summaries_do_and_parameters_with_their_units() {
 }
 
 #[test]
+fn rows_of_some_values_are_those_of_their_points() {
+    let plan = plan(
+        "[measure]\nrates = [\"1Mpps\"]\n[grid]\n\"core.frequency\" = [\"1GHz\", \"2GHz\"]\n\"core.ipc\" = [1, 2]\n",
+    )
+    .unwrap();
+    let index = |rows: &[i64]| Table {
+        columns: vec![Column {
+            name: "index".to_owned(),
+            parameter: None,
+            cells: rows.iter().map(|row| Cell::Int(*row)).collect(),
+        }],
+    };
+    let at = |text: &str| toml::from_str(text).unwrap();
+    // The point 0 is not done.
+    assert_eq!(plan.rows_at(&index(&[1, 2, 3]), &at("\"core.frequency\" = \"2GHz\"")), [1, 2]);
+    assert_eq!(plan.rows_at(&index(&[1, 2, 3]), &at("\"core.ipc\" = 2\nrate = \"1Mpps\"")), [0, 2]);
+    assert_eq!(plan.rows_at(&index(&[3, 0]), &at("")), [0, 1], "of no values all");
+    assert!(plan.rows_at(&index(&[1, 2, 3]), &at("\"core.ipc\" = 3")).is_empty());
+}
+
+#[test]
 fn every_wrong_file_is_answered_with_what_to_write() {
     let measure = "[measure]\nrates = [\"1Mpps\"]\n";
     for (text, part) in [
@@ -155,6 +177,10 @@ fn every_wrong_file_is_answered_with_what_to_write() {
         (
             &format!("{measure}[[plot]]\nx = \"core.ipc\"\ny = \"ipc\"\n"),
             "no parameter that this experiment varies",
+        ),
+        (
+            &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rate\"\nat = {{ rate = \"2Mpps\" }}\n"),
+            "no point has plot.at's rate=2Mpps",
         ),
         (
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rat\"\n"),
