@@ -214,6 +214,20 @@ impl Lane {
         self.upcoming = orders.filter_map(|(of, order)| order.upcoming.map(|(due, _)| (due, of))).min();
     }
 
+    /// Before its hart has so many instructions behind it, none of its blocks waits for a write, and nothing is read or follows from them.
+    pub fn undisturbed_until(&self, hart: usize) -> u64 {
+        match self.orders[self.order_of[hart]].undisturbed_until(hart) {
+            Some(end) => end.min(self.pending.first_seen(hart)),
+            None => 0,
+        }
+    }
+
+    /// A block of its hart is over, which nothing follows from.
+    #[inline]
+    pub fn block_over(&mut self, hart: usize, done: u64, over: Ps) {
+        self.progress[hart].reached(done, over);
+    }
+
     /// Its hart has come behind so many instructions.
     #[inline]
     pub fn reached(&mut self, hart: usize, done: u64, over: Ps) -> Result<(), PlaybackError> {

@@ -23,8 +23,12 @@
 //! | `place` | where a trace's memory lies |
 //! | `observe` | what can be seen of it |
 //! | `order` | which events happen one after the other |
+//! | `alone` | how far a single hart goes before anything has to be looked at |
 //! | `beside` | programs that are played beside a machine that executes |
 
+mod alone;
+#[cfg(test)]
+mod alone_tests;
 mod arriving;
 mod beside;
 #[cfg(test)]
@@ -107,6 +111,8 @@ pub struct Player {
     polls: Vec<Polls>,
     attachments: Vec<Attachment>,
     pace: Pace,
+    #[cfg(test)]
+    looks_behind_each_block: bool,
 }
 
 impl Player {
@@ -144,8 +150,19 @@ impl Player {
         let polls = streams.iter().map(|_| Polls::default()).collect();
         let (attachments, pace) = (devices::attachments(config), plan.pace);
         lanes.iter_mut().for_each(|lane| lane.ports = Ports::new(&lane.survey.nics, attachments.len()));
-        let mut player =
-            Player { timing, lanes, streams, lane_of, accesses, blocked, polls, attachments, pace };
+        let mut player = Player {
+            timing,
+            lanes,
+            streams,
+            lane_of,
+            accesses,
+            blocked,
+            polls,
+            attachments,
+            pace,
+            #[cfg(test)]
+            looks_behind_each_block: false,
+        };
         (0..player.streams.len()).for_each(|hart| player.note_awake(hart));
         Ok(player)
     }
@@ -260,21 +277,6 @@ impl Player {
         }
     }
 
-    /// A hart that is the only one goes on as long as its next block comes before the next event, which is what choosing the earliest each
-    /// time would come to.
-    fn go_on_alone(&mut self, instructions: u64) -> Result<(), PlaybackError> {
-        while let ([stream], [lane]) = (&self.streams[..], &self.lanes[..])
-            && stream.is_ready()
-            && self.accesses[0].is_none()
-            && !self.blocked[0]
-            && self.done() < instructions
-            && lane.next_event().is_none_or(|(due, _)| self.time(0) < due)
-        {
-            self.step(0)?;
-        }
-        Ok(())
-    }
-
     /// Traces that are over start over, if they are to. Whether the first one is over.
     fn end_lanes(&mut self) -> Result<bool, PlaybackError> {
         for number in 0..self.lanes.len() {
@@ -370,6 +372,14 @@ impl Player {
                 return Ok(());
             }
         }
+        self.block(hart)?;
+        self.reached(hart)
+    }
+
+    /// Plays the hart's next block, or as far as its access to a device: whether it goes on.
+    #[inline]
+    fn block(&mut self, hart: usize) -> Result<bool, PlaybackError> {
+        let stream = &mut self.streams[hart];
         let until = Until { cycle: 0, instructions: 0 };
         let end = self.timing.block(hart, stream, &mut (), until);
         if let Some(error) = stream.failure() {
@@ -380,8 +390,9 @@ impl Player {
                 self.timing.begin_device(hart, stream, &(), op);
             }
             self.accesses[hart] = Some(op);
+            return Ok(false);
         }
-        self.reached(hart)
+        Ok(true)
     }
 
     /// Whether the hart slept before its first block, and does not now.

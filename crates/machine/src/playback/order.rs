@@ -101,6 +101,19 @@ impl Order {
         }
     }
 
+    /// Before this hart has so many instructions behind it, it [wants](Order::wants) nothing and nothing [waits for](Order::waits_for) it;
+    /// `None` at another pace, where each block may matter.
+    pub fn undisturbed_until(&self, hart: usize) -> Option<u64> {
+        if self.paced.is_some() {
+            return None;
+        }
+        let told = &self.told[hart - self.harts.start];
+        let unknown = if told.left > 0 { told.last.unwrap_or(0) } else { u64::MAX };
+        let first = self.upcoming.is_none().then(|| self.ahead.front()).flatten();
+        let own = first.filter(|(event, _)| usize::from(event.hart) == hart);
+        Some(own.map_or(u64::MAX, |(event, _)| event.after).min(unknown))
+    }
+
     /// Whether so much has been read that no hart comes to what is not known, or as much as there is room for; at another pace more, and
     /// more still if frames are wanted.
     pub fn is_far_enough(&mut self, reached: &[u64]) -> bool {

@@ -87,6 +87,11 @@ impl Pending {
         told.begun = told.begun.max(id.number + 1);
     }
 
+    /// Behind how many instructions a hart can see a write first that has not settled.
+    pub fn first_seen(&self, hart: usize) -> u64 {
+        self.told[hart].writes.front().map_or(u64::MAX, |write| write.from)
+    }
+
     /// It is this time for all harts.
     #[inline]
     pub fn settle(&mut self, now: Ps) {

@@ -1,0 +1,43 @@
+//! A hart that is the only one. Its blocks come one behind another up to the next event, which is what choosing the earliest each time
+//! would come to; and where nothing can come between several of them, nothing is looked at between them.
+
+use doorbell_sim::OpSource;
+
+use super::{PlaybackError, Player};
+
+impl Player {
+    /// It goes on as long as its next block comes before the next event.
+    pub(super) fn go_on_alone(&mut self, instructions: u64) -> Result<(), PlaybackError> {
+        while let ([stream], [lane]) = (&self.streams[..], &self.lanes[..])
+            && stream.is_ready()
+            && self.accesses[0].is_none()
+            && !self.blocked[0]
+            && self.done() < instructions
+            && lane.next_event().is_none_or(|(due, _)| self.time(0) < due)
+        {
+            let end = lane.undisturbed_until(0).min(stream.position() + (instructions - self.done()));
+            #[cfg(test)]
+            let end = if self.looks_behind_each_block { 0 } else { end };
+            match end > stream.position() {
+                true => self.go_on_undisturbed(end)?,
+                false => self.step(0)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// It plays one block, and others as long as fewer instructions than `end` are behind it.
+    fn go_on_undisturbed(&mut self, end: u64) -> Result<(), PlaybackError> {
+        let due = self.lanes[0].next_event().map_or(u64::MAX, |(due, _)| self.timing.cycle_at(0, due));
+        loop {
+            let goes_on = self.block(0)?;
+            let (stream, lane) = (&self.streams[0], &mut self.lanes[0]);
+            let done = stream.position();
+            if !goes_on || done >= end || stream.cycle() >= due || !stream.is_ready() || stream.stays_awake()
+            {
+                return self.reached(0);
+            }
+            lane.block_over(0, done, self.timing.time_of(0, stream.over()));
+        }
+    }
+}
