@@ -102,6 +102,16 @@ impl Recorder for ToFile {
         }
     }
 
+    #[inline]
+    fn era(&self, hart: u16) -> u64 {
+        self.state.as_ref().filter(|state| state.failed.is_none()).map_or(0, |state| state.writer.era(hart))
+    }
+
+    fn again(&mut self, hart: u16, step: &Step, block: Again, addresses: &[u64]) -> u64 {
+        self.write(|writer| writer.again(hart, step, block, addresses));
+        self.era(hart)
+    }
+
     fn event(&mut self, event: &DeviceEvent) {
         self.write(|writer| writer.event(event));
     }

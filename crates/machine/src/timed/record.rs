@@ -30,6 +30,17 @@ pub trait Recorder: Send {
         walk: &mut dyn FnMut(u64) -> Walk,
     );
 
+    /// As long as it says the same of a hart, it knows what it was told in full of it: blocks by their numbers, and where their pages lie. So
+    /// these may be told by [`again`](Recorder::again). At 0 it knows nothing.
+    fn era(&self, _hart: u16) -> u64 {
+        0
+    }
+
+    /// A hart executed a block again that is known: at these addresses. Says what [`era`](Recorder::era) does.
+    fn again(&mut self, hart: u16, step: &Step, block: Again, addresses: &[u64]) -> u64 {
+        unreachable!("block {block:?} of hart {hart} ({step:?}, {addresses:?}) is not known");
+    }
+
     /// A device did something.
     fn event(&mut self, event: &DeviceEvent);
 }
@@ -173,6 +184,7 @@ impl Recording {
         let Recording { to, harts, .. } = self;
         let Recorded { done, over, fence, known, .. } = &mut harts[id];
         let mut slept = over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
+        known.goes_on(to.era(id as u16));
         let stop = hart.run_recorded(ram, until, known, |hart, ram, block| {
             let step = Step {
                 trapped: block.trapped,
@@ -181,10 +193,19 @@ impl Recording {
                 fence: fence.take(),
                 slept: std::mem::take(&mut slept),
             };
-            let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
-            to.block(id as u16, &step, again, block.ops, &mut |virt| hart.page_walk(ram, virt));
             *done += block.instructions;
-            *fence = hart.take_translation_fence();
+            *fence = block.fence;
+            let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
+            match (block.what, again) {
+                (doorbell_riscv::Executed::Again(addresses), Some(again)) => {
+                    to.again(id as u16, &step, again, addresses)
+                }
+                (doorbell_riscv::Executed::Again(_), None) => unreachable!("a block is known by its number"),
+                (doorbell_riscv::Executed::Ops(ops), again) => {
+                    to.block(id as u16, &step, again, ops, &mut |virt| hart.page_walk(ram, virt));
+                    to.era(id as u16)
+                }
+            }
         });
         if slept == Ps::ZERO {
             self.reached(id, hart.time());

@@ -1,6 +1,6 @@
 //! Functional execution that is listened to: the same run loop, and after each block what of it retired, as timing models' ops.
 
-use doorbell_sim::{Op as TimedOp, Ram};
+use doorbell_sim::{Op as TimedOp, Ram, TranslationFence};
 
 use super::Exit;
 use super::block::{BlockId, Engine};
@@ -42,8 +42,8 @@ impl Told for Untold {
 /// What was executed of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
-    /// The ops of the instructions that retired.
-    pub ops: &'a [TimedOp],
+    /// What retired.
+    pub what: Executed<'a>,
     /// How many instructions these are.
     pub instructions: u64,
     /// Whether an exception or interrupt was taken behind them.
@@ -52,6 +52,17 @@ pub struct Block<'a> {
     pub space: Option<u16>,
     /// A number that only blocks have of which nothing differs but addresses of accesses and computed targets, if there is one.
     pub number: Option<u32>,
+    /// Translations that it declared void.
+    pub fence: Option<TranslationFence>,
+}
+
+/// What retired of a block.
+#[derive(Clone, Copy, Debug)]
+pub enum Executed<'a> {
+    /// These ops.
+    Ops(&'a [TimedOp]),
+    /// What the block's number stands for, at these addresses: of its accesses, and behind them a computed target.
+    Again(&'a [u64]),
 }
 
 /// Tells `to` of blocks.
@@ -64,7 +75,7 @@ struct Telling<'a, F> {
     retired: u64,
 }
 
-impl<F: FnMut(&mut Hart, &Ram, Block<'_>)> Told for Telling<'_, F> {
+impl<F: FnMut(&Hart, &Ram, Block<'_>) -> u64> Told for Telling<'_, F> {
     const NOTES: bool = true;
 
     #[inline(always)]
@@ -83,38 +94,54 @@ impl<F: FnMut(&mut Hart, &Ram, Block<'_>)> Told for Telling<'_, F> {
             return;
         }
         let (space, privileged) = (self.space, self.privileged);
-        let told = Block { ops: &[], instructions, trapped, space, number: None };
         // Others end where the ops alone do not say.
         let key = matches!(exit, Exit::Next | Exit::Taken | Exit::Indirect).then(|| {
             let (generation, count) = (engine.code.generation(), instructions as u32);
             Key { pc: hart.block_pc, block, generation, count, exit, privileged }
         });
         let number = key.and_then(|key| self.known.find(&key));
+        let told = Block { what: Executed::Again(&[]), instructions, trapped, space, number, fence: None };
+        if let Some(number) = number
+            && let Some(count) = self.known.addresses(number, hart, space)
+        {
+            let what = Executed::Again(hart.noted_addresses(count));
+            let era = (self.to)(hart, ram, Block { what, ..told });
+            self.known.goes_on(era);
+            return;
+        }
+        let fence = hart.take_translation_fence();
         if let Some(ops) = number.and_then(|number| self.known.again(number, hart, ram)) {
-            (self.to)(hart, ram, Block { ops, number, ..told });
+            let era = (self.to)(hart, ram, Block { what: Executed::Ops(ops), fence, ..told });
+            self.known.told(number, hart, space, era);
             return;
         }
         self.known.scratch.clear();
         let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
         hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
-        let learnt = key.filter(|_| number.is_none()).and_then(|key| self.known.learn(key));
-        (self.to)(hart, ram, Block { ops: &self.known.scratch, number: learnt, ..told });
+        let number = key.filter(|_| number.is_none()).and_then(|key| self.known.learn(key));
+        let what = Executed::Ops(&self.known.scratch);
+        let era = (self.to)(hart, ram, Block { what, number, fence, ..told });
+        self.known.told(number, hart, space, era);
     }
 
     fn trap(&mut self, hart: &mut Hart, ram: &Ram) {
-        let space = hart.address_space();
-        (self.to)(hart, ram, Block { ops: &[], instructions: 0, trapped: true, space, number: None });
+        let (space, fence) = (hart.address_space(), hart.take_translation_fence());
+        let what = Executed::Ops(&[]);
+        let era =
+            (self.to)(hart, ram, Block { what, instructions: 0, trapped: true, space, number: None, fence });
+        self.known.told(None, hart, space, era);
     }
 }
 
 impl Hart {
-    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block. `known` is this hart's.
+    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block, which says of which era the next one
+    /// is ([`KnownBlocks::goes_on`]). `known` is this hart's.
     pub fn run_recorded(
         &mut self,
         ram: &mut Ram,
         until: u64,
         known: &mut KnownBlocks,
-        to: impl FnMut(&mut Hart, &Ram, Block<'_>),
+        to: impl FnMut(&Hart, &Ram, Block<'_>) -> u64,
     ) -> Stop {
         let mut telling = Telling { to, known, space: None, privileged: false, retired: 0 };
         self.run_telling(ram, until, &mut telling)

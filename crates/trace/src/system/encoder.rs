@@ -152,6 +152,23 @@ impl HartEncoder {
         again.instructions
     }
 
+    /// Writes a block that was written by this number in this chunk before, whose pages lie where they were told to, and whose addresses
+    /// are of the same kinds as then. Says how many instructions and ops it has.
+    #[inline]
+    pub fn again(&mut self, step: &Step, number: u32, addresses: &[u64]) -> (u64, usize) {
+        self.marks(step);
+        let known = self.again.get(2 * number as usize).copied().flatten();
+        let shape = known.expect("the block was written in full in this chunk").shape;
+        put(&mut self.columns[STEPS], shape as u64 + FIRST_SHAPE);
+        let slots = &mut self.slots[shape];
+        assert_eq!(slots.len(), addresses.len(), "a shape has as many addresses each time");
+        for (slot, virt) in slots.iter_mut().zip(addresses) {
+            put_address(&mut self.columns, slot, *virt);
+        }
+        let written = &self.written[shape];
+        (written.instructions, written.ops.len())
+    }
+
     /// A block of which nothing is known beforehand.
     fn unnumbered(&mut self, trapped: bool, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) -> u64 {
         let place = place(ops, trapped);
@@ -260,10 +277,7 @@ impl HartEncoder {
     /// What differs from one time to the next.
     fn addresses(&mut self, shape: usize, ops: &[Op]) {
         for slot in &mut self.slots[shape] {
-            let op = &ops[usize::from(slot.op)];
-            let column = if slot.address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
-            put_difference(&mut self.columns[column], op.virt, slot.last);
-            slot.last = op.virt;
+            put_address(&mut self.columns, slot, ops[usize::from(slot.op)].virt);
         }
     }
 
@@ -311,6 +325,13 @@ impl HartEncoder {
         (known.page, known.frame) = (page, frame);
         known.lies(page, frame);
     }
+}
+
+#[inline]
+fn put_address(columns: &mut [Vec<u8>; COLUMNS], slot: &mut Slot, virt: u64) {
+    let column = if slot.address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
+    put_difference(&mut columns[column], virt, slot.last);
+    slot.last = virt;
 }
 
 /// What differs each time of ops: of 4096 at most.

@@ -4,7 +4,10 @@
 //! without those before; an index says where they are. So memory while writing and reading does not grow with the file, and
 //! reading begins anywhere. An event names the instruction of a hart after which it happened, and the time since.
 
+#[cfg(test)]
+mod again_tests;
 mod ahead;
+mod batch;
 mod bytes;
 mod chunk;
 mod cut;
@@ -12,12 +15,14 @@ mod device;
 #[cfg(test)]
 mod edit_tests;
 mod encoder;
+mod encoding;
 mod hart;
 mod merge;
 mod reader;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod told;
 mod writer;
 
 use std::io;

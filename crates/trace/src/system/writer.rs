@@ -1,53 +1,49 @@
-//! Writes a trace. Chunks are packed and written by a thread of their own, in the order in which they were filled; the file appears under
-//! its name when it is whole.
+//! Writes a trace. Whoever executes only notes what was executed, in batches; a thread encodes them ([`encoding`](super::encoding)) and
+//! another one packs and writes chunks, in the order in which they were filled. The file appears under its name when it is whole.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
 
-use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind};
-use super::device::{DeviceEncoder, DeviceEvent};
-use super::encoder::{Again, HartEncoder};
-use super::hart::Step;
-use super::reader::{ChunkPlace, Counts, Index};
+use super::batch::Batch;
+use super::chunk::{self, END_MAGIC, Head, Kind};
+use super::device::DeviceEvent;
+use super::encoder::Again;
+use super::encoding::{Encoding, Packed};
+use super::hart::{Step, instructions};
+use super::reader::{Counts, Index};
+use super::told::Told;
 use super::{Description, TraceError};
 
 /// Instructions of a chunk at most, give or take a block.
 pub const CHUNK_INSTRUCTIONS: u64 = 1 << 22;
 /// Bytes of a chunk before it is packed, at most; a block is far smaller.
-const CHUNK_BYTES: usize = 8 << 20;
-/// Chunks that wait for the packer.
-const WAITING: usize = 2;
-
-/// A hart's stream.
-#[derive(Default)]
-struct Hart {
-    encoder: HartEncoder,
-    first: u64,
-    end: u64,
-}
+pub(super) const CHUNK_BYTES: usize = 8 << 20;
+/// Batches that there are at most. There is one more only when none of the others is encoded yet.
+const BATCHES: usize = 16;
 
 /// Writes a trace. Without [`finish`](TraceWriter::finish) nothing is left of it.
 pub struct TraceWriter {
-    harts: Vec<Hart>,
-    events: DeviceEncoder,
-    event_first: u64,
-    event_end: u64,
-    counts: Counts,
-    /// `None` once the packer has failed.
-    to: Option<SyncSender<(Head, Vec<u8>)>>,
-    packer: Option<JoinHandle<Result<Packed, TraceError>>>,
+    harts: Vec<Told>,
+    batch: Box<Batch>,
+    /// `None` once the encoder has failed.
+    to: Option<Sender<Box<Batch>>>,
+    back: Receiver<Box<Batch>>,
+    /// Batches that were sent and are not back.
+    away: usize,
+    /// Others than these and the one that is filled.
+    empty: Vec<Box<Batch>>,
+    encoder: Option<JoinHandle<Result<Option<(Packed, Counts)>, TraceError>>>,
+    /// The walks that a block's pages ask for.
+    walks: Vec<(u64, Walk)>,
     path: PathBuf,
     partial: Partial,
 }
-
-/// All chunks, where they are, and where the index comes.
-type Packed = (BufWriter<File>, Vec<ChunkPlace>, u64);
 
 /// A file that is not whole yet.
 struct Partial(Option<PathBuf>);
@@ -69,32 +65,23 @@ impl TraceWriter {
         let mut file = BufWriter::new(File::create(&partial)?);
         let partial = Partial(Some(partial));
         chunk::begin(&mut file)?;
-        let (to, chunks) = sync_channel::<(Head, Vec<u8>)>(WAITING);
-        let pack = move || {
-            let (mut places, mut at) = (Vec::new(), EDGE_BYTES);
-            for (head, bytes) in chunks {
-                let chunk = chunk::packed(head, &bytes)?;
-                file.write_all(&chunk)?;
-                places.push(ChunkPlace { head, at, bytes: chunk.len() as u64 });
-                at += chunk.len() as u64;
-            }
-            Ok((file, places, at))
-        };
-        let packer = std::thread::Builder::new().name("trace packer".into()).spawn(pack)?;
-        let mut writer = TraceWriter {
-            harts: (0..description.harts).map(|_| Hart::default()).collect(),
-            events: DeviceEncoder::default(),
-            event_first: 0,
-            event_end: 0,
-            counts: Counts { instructions: vec![0; description.harts.into()], ..Counts::default() },
+        let described = serde_json::to_vec(description).map_err(io::Error::other)?;
+        let encoding = Encoding::begin(file, description.harts, described)?;
+        let ((to, batches), (give_back, back)) = (channel(), channel());
+        let encode = move || encoding.run(batches, give_back);
+        let encoder = std::thread::Builder::new().name("trace encoder".into()).spawn(encode)?;
+        Ok(TraceWriter {
+            harts: (0..description.harts).map(|_| Told::default()).collect(),
+            batch: Box::default(),
             to: Some(to),
-            packer: Some(packer),
+            back,
+            away: 0,
+            empty: Vec::new(),
+            encoder: Some(encoder),
+            walks: Vec::new(),
             path: path.to_owned(),
             partial,
-        };
-        let head = Head { kind: Kind::Description, hart: 0, first: 0, end: 0 };
-        writer.send(head, serde_json::to_vec(description).map_err(io::Error::other)?)?;
-        Ok(writer)
+        })
     }
 
     /// A hart executed a block. `walk` says what a walk for an address reads; it is asked for pages that the chunk has not had.
@@ -117,75 +104,131 @@ impl TraceWriter {
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     ) -> Result<(), TraceError> {
-        let of = &mut self.harts[usize::from(hart)];
-        of.end += of.encoder.block(step, again, ops, walk);
-        self.counts.instructions[usize::from(hart)] = of.end;
-        self.counts.ops += ops.len() as u64;
-        if of.end - of.first >= CHUNK_INSTRUCTIONS || of.encoder.bytes() >= CHUNK_BYTES {
-            self.end_hart(hart)?;
+        self.harts[usize::from(hart)].block(step, ops, &mut self.walks, walk);
+        self.batch.block(hart, step, again, ops, self.walks.drain(..));
+        let count = again.map_or_else(|| instructions(ops), |again| again.instructions);
+        self.took(hart, count)
+    }
+
+    /// While this is the same, a block that was told in full by a number while it was, too, may be told by
+    /// [`again`](TraceWriter::again), if its pages were told as well and lie where they did. 0 if none may be.
+    #[inline]
+    pub fn era(&self, hart: u16) -> u64 {
+        self.harts[usize::from(hart)].era
+    }
+
+    /// A hart executed a block once more, which differs from what was told of its number last in nothing but addresses. They are virtual:
+    /// of its accesses, and behind them a computed target. None of them is physical that was not, or the other way round.
+    #[inline]
+    pub fn again(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        again: Again,
+        addresses: &[u64],
+    ) -> Result<(), TraceError> {
+        let told = &mut self.harts[usize::from(hart)];
+        if !told.goes_on(step) {
+            told.step(step);
+            self.batch.step(hart, step);
         }
-        Ok(())
+        told.again(addresses.len());
+        self.batch.again(hart, again.shape, addresses);
+        self.took(hart, again.instructions)
     }
 
     /// A device did something. Events come in the order in which they happened.
     pub fn event(&mut self, event: &DeviceEvent) -> Result<(), TraceError> {
-        self.events.event(event);
-        self.event_end += 1;
-        self.counts.note(event);
-        if self.events.bytes() >= CHUNK_BYTES {
-            self.end_events()?;
+        self.batch.event(event);
+        if self.batch.is_full() { self.send() } else { Ok(()) }
+    }
+
+    /// A hart has executed so many instructions more.
+    #[inline]
+    fn took(&mut self, hart: u16, instructions: u64) -> Result<(), TraceError> {
+        let told = &mut self.harts[usize::from(hart)];
+        if !told.took(instructions) && told.bytes() >= CHUNK_BYTES {
+            self.catch_up()?;
         }
+        if self.batch.is_full() { self.send() } else { Ok(()) }
+    }
+
+    /// The chunk may have ended by its bytes: only the encoder knows.
+    #[cold]
+    fn catch_up(&mut self) -> Result<(), TraceError> {
+        self.send()?;
+        let mut chunks = Vec::new();
+        while self.away > 0 {
+            let batch = self.take_back()?;
+            chunks.clear();
+            chunks.extend(batch.places.iter().map(|place| place.chunk));
+            self.empty.push(batch);
+        }
+        self.harts.iter_mut().zip(chunks).for_each(|(told, chunk)| told.all_encoded(chunk));
         Ok(())
     }
 
-    fn end_hart(&mut self, hart: u16) -> Result<(), TraceError> {
-        let of = &mut self.harts[usize::from(hart)];
-        let head = Head { kind: Kind::Hart, hart, first: of.first, end: of.end };
-        of.first = of.end;
-        let columns = of.encoder.take();
-        self.send(head, chunk::join(&columns))
-    }
-
-    fn end_events(&mut self) -> Result<(), TraceError> {
-        let head = Head { kind: Kind::Devices, hart: 0, first: self.event_first, end: self.event_end };
-        self.event_first = self.event_end;
-        let columns = self.events.take();
-        self.send(head, chunk::join(&columns))
-    }
-
-    fn send(&mut self, head: Head, bytes: Vec<u8>) -> Result<(), TraceError> {
-        let gone = match &self.to {
-            Some(to) => to.send((head, bytes)).is_err(),
-            None => true,
+    /// Sends the batch, and begins another one.
+    #[cold]
+    fn send(&mut self) -> Result<(), TraceError> {
+        while let Ok(batch) = self.back.try_recv() {
+            self.is_back(&batch);
+            self.empty.push(batch);
+        }
+        let next = match self.empty.pop() {
+            Some(batch) => batch,
+            None if self.away + 1 < BATCHES => Box::default(),
+            None => self.take_back()?,
         };
-        if gone {
-            self.packed()?;
-            return Err(io::Error::other("the trace could not be written any further").into());
-        }
-        Ok(())
+        let mut batch = std::mem::replace(&mut self.batch, next);
+        batch.most.clear();
+        batch.most.extend(self.harts.iter().map(|told| told.most));
+        self.pass(batch)
     }
 
-    /// What the packer came to, which ends with this.
-    fn packed(&mut self) -> Result<Option<Packed>, TraceError> {
+    fn pass(&mut self, batch: Box<Batch>) -> Result<(), TraceError> {
+        self.away += 1;
+        match &self.to {
+            Some(to) if to.send(batch).is_ok() => Ok(()),
+            _ => Err(self.failed()),
+        }
+    }
+
+    /// Waits for a batch to be encoded.
+    fn take_back(&mut self) -> Result<Box<Batch>, TraceError> {
+        let Ok(batch) = self.back.recv() else { return Err(self.failed()) };
+        self.is_back(&batch);
+        Ok(batch)
+    }
+
+    fn is_back(&mut self, batch: &Batch) {
+        self.away -= 1;
+        let all = batch.places.iter().zip(&batch.most);
+        self.harts.iter_mut().zip(all).for_each(|(told, (place, most))| told.encoded(*place, *most));
+    }
+
+    /// Why there is no encoder any more.
+    fn failed(&mut self) -> TraceError {
+        let further = || io::Error::other("the trace could not be written any further").into();
+        self.encoded().err().unwrap_or_else(further)
+    }
+
+    /// What the encoder came to, which ends with this.
+    fn encoded(&mut self) -> Result<Option<(Packed, Counts)>, TraceError> {
         self.to = None;
-        let Some(packer) = self.packer.take() else { return Ok(None) };
-        packer.join().expect("the packer does not panic").map(Some)
+        let Some(encoder) = self.encoder.take() else { return Ok(None) };
+        encoder.join().expect("the encoder does not panic")
     }
 
     /// Puts the file in place.
     pub fn finish(mut self) -> Result<Counts, TraceError> {
-        for hart in 0..self.harts.len() as u16 {
-            if self.harts[usize::from(hart)].encoder.bytes() > 0 {
-                self.end_hart(hart)?;
-            }
-        }
-        if self.event_end > self.event_first {
-            self.end_events()?;
-        }
-        let Some((mut file, places, at)) = self.packed()? else {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.is_last = true;
+        self.pass(batch)?;
+        let Some((Packed { mut file, places, at }, counts)) = self.encoded()? else {
             return Err(io::Error::other("the trace could not be written to its end").into());
         };
-        let index = Index { chunks: places, counts: self.counts.clone() };
+        let index = Index { chunks: places, counts: counts.clone() };
         let head = Head { kind: Kind::Index, hart: 0, first: 0, end: 0 };
         file.write_all(&chunk::packed(head, &postcard::to_stdvec(&index).map_err(io::Error::other)?)?)?;
         file.write_all(&at.to_le_bytes())?;
@@ -195,6 +238,6 @@ impl TraceWriter {
         let partial = self.partial.0.as_ref().expect("the file is not in place");
         fs::rename(partial, &self.path)?;
         self.partial.0 = None;
-        Ok(self.counts)
+        Ok(counts)
     }
 }
