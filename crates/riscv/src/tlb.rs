@@ -42,7 +42,7 @@ const EMPTY: u64 = u64::MAX;
 const WATCHED: u64 = 8;
 const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0 };
 const NO_FETCH: (u64, u32, u64) = (EMPTY, 0, 0);
-pub(crate) const ENTRIES: usize = 512;
+const ENTRIES: usize = 512;
 /// Superpages are remembered in pieces of 2 MiB, so many for each mode.
 const SUPERPAGE_ENTRIES: usize = 64;
 const SUPERPAGE_BYTES: u64 = 2 << 20;
@@ -97,7 +97,7 @@ impl Default for Tlb {
     }
 }
 
-pub(crate) fn slot(virt: u64) -> usize {
+fn slot(virt: u64) -> usize {
     (virt >> 12) as usize & (ENTRIES - 1)
 }
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use doorbell_riscv::{Hart, KnownBlocks, Stop};
+use doorbell_riscv::{BlockOps, Hart, KnownBlocks, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
@@ -196,12 +196,10 @@ impl Recording {
             *done += block.instructions;
             *fence = block.fence;
             let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
-            match (block.what, again) {
-                (doorbell_riscv::Executed::Again(addresses), Some(again)) => {
-                    to.again(id as u16, &step, again, addresses)
-                }
-                (doorbell_riscv::Executed::Again(_), None) => unreachable!("a block is known by its number"),
-                (doorbell_riscv::Executed::Ops(ops), again) => {
+            match (block.ops, again) {
+                (BlockOps::Known(addresses), Some(again)) => to.again(id as u16, &step, again, addresses),
+                (BlockOps::Known(_), None) => unreachable!("a block is known by its number"),
+                (BlockOps::Listed(ops), again) => {
                     to.block(id as u16, &step, again, ops, &mut |virt| hart.page_walk(ram, virt));
                     to.era(id as u16)
                 }

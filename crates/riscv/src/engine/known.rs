@@ -5,18 +5,21 @@
 use std::collections::HashMap;
 
 use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Op as TimedOp, OpClass, Ram};
 
 use super::Exit;
 use super::block::BlockId;
 use crate::hart::Hart;
 use crate::mmu::PAGE_MASK;
-use crate::tlb::{ENTRIES, slot};
 
 /// Numbers that are given; what comes later is told without one.
 const NUMBERS: usize = 1 << 16;
-/// Blocks found lately, by a hash of their keys.
-const LATELY: usize = 1 << 14;
+/// Numbers found lately, by the low bits of their blocks.
+const LATELY: usize = 1 << 16;
+const NO_NUMBER: u32 = u32::MAX;
+/// Pages that were told, by the low bits of theirs: more than the TLB has, as a page that comes back to it is not told again.
+const PAGES: usize = 1 << 13;
 
 /// What makes a block's ops the same but for addresses and a computed target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,20 +37,21 @@ pub(super) struct Key {
 
 impl Key {
     fn place(&self) -> usize {
-        let mixed =
-            u64::from(self.block) ^ u64::from(self.count) << 32 ^ (self.exit as u64) << 48 ^ self.pc << 1;
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LATELY.ilog2())) as usize
+        // Blocks that are executed together were decoded together, and share lines of the host's caches.
+        (self.block as usize * 4 + self.exit as usize) % LATELY
     }
 }
 
-/// A block's ops, as it was told in full last.
+/// A block that is known. Its ops, which are looked at less often, stand elsewhere.
 struct Known {
-    ops: Vec<TimedOp>,
-    accesses: Vec<Access>,
-    /// Whether it ends with a jump to a computed address.
-    computes: bool,
+    key: Key,
     /// When it was told in full.
     era: u64,
+    /// The first of its accesses, and how many there are.
+    first: u32,
+    accesses: u32,
+    /// Whether it ends with a jump to a computed address.
+    computes: bool,
 }
 
 /// An op that accesses memory.
@@ -72,34 +76,44 @@ fn tag(virt: u64, physical: bool) -> u64 {
     virt & PAGE_MASK | u64::from(physical)
 }
 
+fn place(virt: u64) -> usize {
+    (virt / PAGE_BYTES) as usize % PAGES
+}
+
 /// No era.
 const NEVER: u64 = u64::MAX;
 
 /// See the module.
 pub struct KnownBlocks {
     blocks: Vec<Known>,
+    /// Each one's ops, as they were told in full last.
+    ops: Vec<Vec<TimedOp>>,
+    /// All blocks', one behind the other.
+    accesses: Vec<Access>,
     numbers: HashMap<Key, u32>,
-    lately: Vec<Option<(Key, u32)>>,
+    /// Empty before the first.
+    lately: Vec<u32>,
     /// The ops of one that is not known.
     pub(super) scratch: Vec<TimedOp>,
     /// While it is the same, what was told in full need not be told so again; 0 if all must be.
     era: u64,
-    /// The address space that was told last.
-    space: Option<u16>,
-    /// Pages that were told, by their places in the TLB.
-    pages: Box<[ToldPage; ENTRIES]>,
+    /// The address space that it is of, once a block of it was told in full.
+    space: Option<Option<u16>>,
+    pages: Box<[ToldPage; PAGES]>,
 }
 
 impl Default for KnownBlocks {
     fn default() -> KnownBlocks {
         KnownBlocks {
             blocks: Vec::new(),
+            ops: Vec::new(),
+            accesses: Vec::new(),
             numbers: HashMap::new(),
             lately: Vec::new(),
             scratch: Vec::new(),
             era: 0,
             space: None,
-            pages: Box::new([ToldPage::default(); ENTRIES]),
+            pages: Box::new([ToldPage::default(); PAGES]),
         }
     }
 }
@@ -108,7 +122,9 @@ impl KnownBlocks {
     /// What is told from now on is of this era, by which whoever is told says what it still knows: a block that it was told in full, by a
     /// number, and pages that it was told of with it. Of era 0 it knows nothing.
     pub fn goes_on(&mut self, era: u64) {
-        self.era = era;
+        if era != self.era {
+            (self.era, self.space) = (era, None);
+        }
     }
 
     /// How many noted addresses are all that is to be told of a known block that was executed again, besides its number: those of its
@@ -116,34 +132,35 @@ impl KnownBlocks {
     #[inline]
     pub(super) fn addresses(&self, number: u32, hart: &mut Hart, space: Option<u16>) -> Option<usize> {
         let known = &self.blocks[number as usize];
-        if known.era != self.era || space != self.space {
+        if known.era != self.era || self.space != Some(space) {
             return None;
         }
-        for (nth, access) in known.accesses.iter().enumerate() {
+        let accesses = &self.accesses[known.first as usize..][..known.accesses as usize];
+        for (nth, access) in accesses.iter().enumerate() {
             let virt = hart.noted_address(nth);
             let entry = hart.tlb_entry(virt);
             let told = ToldPage { tag: tag(virt, access.physical), addend: entry.addend, era: self.era };
-            let is_told = (entry.load_tag == virt & PAGE_MASK) & (self.pages[slot(virt)] == told);
+            let is_told = (entry.load_tag == virt & PAGE_MASK) & (self.pages[place(virt)] == told);
             if !is_told || virt % LINE_BYTES + u64::from(access.size) > LINE_BYTES {
                 return None;
             }
         }
         if known.computes {
-            hart.note_target(known.accesses.len());
+            hart.note_target(accesses.len());
         }
-        Some(known.accesses.len() + usize::from(known.computes))
+        Some(accesses.len() + usize::from(known.computes))
     }
 
     /// The block that was executed last was told in full, and the next one is of this era. If that is another one, then what was told may
     /// be forgotten again.
     pub(super) fn told(&mut self, number: Option<u32>, hart: &Hart, space: Option<u16>, era: u64) {
         let goes_on = era == self.era && era != 0;
-        (self.era, self.space) = (era, space);
+        (self.era, self.space) = (era, Some(space));
         let Some(number) = number.filter(|_| goes_on) else { return };
-        let Known { ops, accesses, era: told, .. } = &mut self.blocks[number as usize];
-        *told = NEVER;
-        for access in accesses {
-            let TimedOp { virt, phys, .. } = ops[usize::from(access.op)];
+        let known = &mut self.blocks[number as usize];
+        known.era = NEVER;
+        for access in &mut self.accesses[known.first as usize..][..known.accesses as usize] {
+            let TimedOp { virt, phys, .. } = self.ops[number as usize][usize::from(access.op)];
             if (virt, phys.0) == (0, 0) {
                 return;
             }
@@ -151,30 +168,30 @@ impl KnownBlocks {
             let entry = hart.tlb_entry(virt);
             if entry.load_tag == virt & PAGE_MASK {
                 let tag = tag(virt, access.physical);
-                self.pages[slot(virt)] = ToldPage { tag, addend: entry.addend, era };
+                self.pages[place(virt)] = ToldPage { tag, addend: entry.addend, era };
             }
         }
-        *told = era;
+        known.era = era;
     }
 
     /// The number of a block that has one.
     #[inline]
     pub(super) fn find(&mut self, key: &Key) -> Option<u32> {
         let place = key.place();
-        if let Some((known, number)) = self.lately.get(place)?
-            && known == key
-        {
-            return Some(*number);
+        let number = *self.lately.get(place)?;
+        if self.blocks.get(number as usize).is_some_and(|known| known.key == *key) {
+            return Some(number);
         }
         let number = *self.numbers.get(key)?;
-        self.lately[place] = Some((*key, number));
+        self.lately[place] = number;
         Some(number)
     }
 
     /// A known block was executed again: its ops. None if an access crosses a line, which makes other ops of it.
     #[inline]
     pub(super) fn again(&mut self, number: u32, hart: &Hart, ram: &Ram) -> Option<&[TimedOp]> {
-        let Known { ops, accesses, .. } = &mut self.blocks[number as usize];
+        let (known, ops) = (&self.blocks[number as usize], &mut self.ops[number as usize]);
+        let accesses = &self.accesses[known.first as usize..][..known.accesses as usize];
         for (nth, access) in accesses.iter().enumerate() {
             let op = &mut ops[usize::from(access.op)];
             op.virt = hart.noted_address(nth);
@@ -205,13 +222,16 @@ impl KnownBlocks {
         let number = self.blocks.len() as u32;
         let all = self.scratch.iter().enumerate();
         let access = |(at, op): (usize, &TimedOp)| Access { op: at as u16, size: op.size, physical: false };
-        let accesses = all.filter(|(_, op)| op.class.is_memory()).map(access).collect();
+        let first = self.accesses.len();
+        self.accesses.extend(all.filter(|(_, op)| op.class.is_memory()).map(access));
+        let (first, accesses) = (first as u32, (self.accesses.len() - first) as u32);
         let jumps = [OpClass::IndirectJump, OpClass::IndirectCall, OpClass::Return];
         let computes = self.scratch.last().is_some_and(|op| jumps.contains(&op.class));
-        self.blocks.push(Known { ops: self.scratch.clone(), accesses, computes, era: NEVER });
+        self.blocks.push(Known { key, era: NEVER, first, accesses, computes });
+        self.ops.push(self.scratch.clone());
         self.numbers.insert(key, number);
-        self.lately.resize(LATELY, None);
-        self.lately[key.place()] = Some((key, number));
+        self.lately.resize(LATELY, NO_NUMBER);
+        self.lately[key.place()] = number;
         Some(number)
     }
 }

@@ -43,7 +43,7 @@ impl Told for Untold {
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     /// What retired.
-    pub what: Executed<'a>,
+    pub ops: BlockOps<'a>,
     /// How many instructions these are.
     pub instructions: u64,
     /// Whether an exception or interrupt was taken behind them.
@@ -58,11 +58,11 @@ pub struct Block<'a> {
 
 /// What retired of a block.
 #[derive(Clone, Copy, Debug)]
-pub enum Executed<'a> {
-    /// These ops.
-    Ops(&'a [TimedOp]),
-    /// What the block's number stands for, at these addresses: of its accesses, and behind them a computed target.
-    Again(&'a [u64]),
+pub enum BlockOps<'a> {
+    /// One by one.
+    Listed(&'a [TimedOp]),
+    /// Those that its number stands for, at these addresses: of its accesses, and behind them a computed target.
+    Known(&'a [u64]),
 }
 
 /// Tells `to` of blocks.
@@ -100,18 +100,18 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> u64> Told for Telling<'_, F> {
             Key { pc: hart.block_pc, block, generation, count, exit, privileged }
         });
         let number = key.and_then(|key| self.known.find(&key));
-        let told = Block { what: Executed::Again(&[]), instructions, trapped, space, number, fence: None };
+        let told = Block { ops: BlockOps::Known(&[]), instructions, trapped, space, number, fence: None };
         if let Some(number) = number
             && let Some(count) = self.known.addresses(number, hart, space)
         {
-            let what = Executed::Again(hart.noted_addresses(count));
-            let era = (self.to)(hart, ram, Block { what, ..told });
+            let ops = BlockOps::Known(hart.noted_addresses(count));
+            let era = (self.to)(hart, ram, Block { ops, ..told });
             self.known.goes_on(era);
             return;
         }
         let fence = hart.take_translation_fence();
         if let Some(ops) = number.and_then(|number| self.known.again(number, hart, ram)) {
-            let era = (self.to)(hart, ram, Block { what: Executed::Ops(ops), fence, ..told });
+            let era = (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), fence, ..told });
             self.known.told(number, hart, space, era);
             return;
         }
@@ -119,16 +119,16 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> u64> Told for Telling<'_, F> {
         let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
         hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
         let number = key.filter(|_| number.is_none()).and_then(|key| self.known.learn(key));
-        let what = Executed::Ops(&self.known.scratch);
-        let era = (self.to)(hart, ram, Block { what, number, fence, ..told });
+        let ops = BlockOps::Listed(&self.known.scratch);
+        let era = (self.to)(hart, ram, Block { ops, number, fence, ..told });
         self.known.told(number, hart, space, era);
     }
 
     fn trap(&mut self, hart: &mut Hart, ram: &Ram) {
         let (space, fence) = (hart.address_space(), hart.take_translation_fence());
-        let what = Executed::Ops(&[]);
+        let ops = BlockOps::Listed(&[]);
         let era =
-            (self.to)(hart, ram, Block { what, instructions: 0, trapped: true, space, number: None, fence });
+            (self.to)(hart, ram, Block { ops, instructions: 0, trapped: true, space, number: None, fence });
         self.known.told(None, hart, space, era);
     }
 }

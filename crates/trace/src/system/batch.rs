@@ -55,7 +55,7 @@ pub(super) struct Batch {
 pub(super) enum Record<'a> {
     /// A block that was told in full in this chunk, but for what differs each time.
     Again { hart: u16, number: u32, addresses: &'a [u64] },
-    /// What is told of the hart's next block besides its ops. Space and thread hold for those behind it, too.
+    /// What is told of the hart's next block, which is told by its number. Space and thread hold for those behind it, too.
     Step { hart: u16, step: &'a Step },
     /// A block. The walks are those that were not told in this chunk.
     Block { hart: u16, step: &'a Step, again: Option<Again>, ops: &'a [Op], walks: &'a [(u64, Walk)] },
@@ -86,7 +86,15 @@ impl Batch {
         assert!(addresses.len() <= COUNT_MAX, "a block has few accesses");
         let count = (addresses.len() as u64) << COUNT_SHIFT;
         self.words.push(AGAIN | u64::from(hart) << KIND_BITS | count | u64::from(number) << NUMBER_SHIFT);
-        self.words.extend_from_slice(addresses);
+        // Nearly all are few: a call of memcpy would cost more than they do.
+        match *addresses {
+            [] => {}
+            [a] => self.words.push(a),
+            [a, b] => self.words.extend([a, b]),
+            [a, b, c] => self.words.extend([a, b, c]),
+            [a, b, c, d] => self.words.extend([a, b, c, d]),
+            _ => self.words.extend_from_slice(addresses),
+        }
     }
 
     /// Appends what is told of the next block.

@@ -10,10 +10,11 @@ use doorbell_sim::{Op, Ps};
 
 use super::bytes::{put, put_difference};
 use super::hart::{
-    ADDRESSES, COLUMNS, FIRST_SHAPE, Known, MARK, MARKS, Mark, NEW_SHAPE, PAGE_SHIFT, PAGES, SHAPES, STEPS,
-    Step, TARGETS, instructions,
+    COLUMNS, FIRST_SHAPE, Known, MARK, MARKS, Mark, NEW_SHAPE, PAGE_SHIFT, PAGES, SHAPES, STEPS, Step,
+    instructions,
 };
 use super::shape::{Address, OPS_MAX, Shape, ShapeOp};
+use super::written::{Size, Slot, Written, put_address, slots, slots_of};
 
 /// Shapes that are found at once, by a hash of a block's ends.
 const LATELY: usize = 1 << 14;
@@ -33,31 +34,19 @@ pub struct Again {
 pub struct HartEncoder {
     columns: [Vec<u8>; COLUMNS],
     shapes: HashMap<Vec<u8>, usize>,
-    /// What differs each time that a shape is executed.
-    slots: Vec<Vec<Slot>>,
+    /// What differs each time that a shape is executed: all shapes', one behind the other.
+    slots: Vec<Slot>,
     /// By twice the caller's number, plus one if it is trapped behind.
     again: Vec<Option<KnownBlock>>,
+    /// The shapes of these by the caller's number, if they are not trapped behind.
+    numbered: Vec<u32>,
     /// The shapes that were written.
     written: Vec<Written>,
+    sizes: Vec<Size>,
     /// Numbers of shapes used lately. Empty before the first.
     lately: Vec<u32>,
     known: Known,
     scratch: Vec<u8>,
-}
-
-/// A shape that was written.
-struct Written {
-    ops: Vec<Fixed>,
-    trapped: bool,
-    instructions: u64,
-}
-
-/// An op of a shape that has an address of its own each time.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    op: u16,
-    address: Address,
-    last: u64,
 }
 
 /// A block that the caller knows by a number.
@@ -66,53 +55,6 @@ struct KnownBlock {
     shape: usize,
     /// Where its instructions lie: pages, and their frames. One that lies in more is not dealt with so.
     fetched: [Option<(u64, u64)>; 2],
-}
-
-/// What of an op is the same each time.
-struct Fixed {
-    pc: u64,
-    rest: u64,
-    /// Of a fixed target.
-    target: u64,
-    address: Address,
-    fetched_physically: bool,
-}
-
-/// An op besides its addresses.
-#[inline(always)]
-fn rest(op: &Op) -> u64 {
-    let [a, b, c] = op.sources;
-    u64::from_le_bytes([op.class as u8, op.size, op.length, op.flags, op.destination, a, b, c])
-}
-
-impl Written {
-    fn new(ops: &[Op], trapped: bool) -> Written {
-        let fixed = |op: &Op| {
-            let ShapeOp { address, fetched_physically, .. } = ShapeOp::of(op);
-            let target = if address == Address::Target { op.virt } else { 0 };
-            Fixed { pc: op.pc, rest: rest(op), target, address, fetched_physically }
-        };
-        Written { ops: ops.iter().map(fixed).collect(), trapped, instructions: instructions(ops) }
-    }
-}
-
-impl Fixed {
-    /// Whether an op is as this one.
-    #[inline(always)]
-    fn is(&self, op: &Op) -> bool {
-        let address = match self.address {
-            Address::None => op.virt | op.phys.0 == 0,
-            Address::Target => op.virt == self.target,
-            Address::ComputedTarget => true,
-            Address::Mapped => op.virt != op.phys.0,
-            Address::Physical => op.virt == op.phys.0 && op.virt != 0,
-        };
-        // The class, which says which of these it may be, is in the rest.
-        (self.pc == op.pc)
-            & (self.rest == rest(op))
-            & address
-            & (self.fetched_physically == (op.pc == op.fetch.0))
-    }
 }
 
 impl HartEncoder {
@@ -146,6 +88,11 @@ impl HartEncoder {
                 if let (Some(shape), Some(fetched)) = (self.anew(step.trapped, ops, walk), fetched(ops)) {
                     self.again.resize(self.again.len().max(place + 1), None);
                     self.again[place] = Some(KnownBlock { shape, fetched });
+                    if !step.trapped {
+                        let number = again.shape as usize;
+                        self.numbered.resize(self.numbered.len().max(number + 1), NO_SHAPE);
+                        self.numbered[number] = shape as u32;
+                    }
                 }
             }
         }
@@ -153,20 +100,22 @@ impl HartEncoder {
     }
 
     /// Writes a block that was written by this number in this chunk before, whose pages lie where they were told to, and whose addresses
-    /// are of the same kinds as then. Says how many instructions and ops it has.
+    /// are of the same kinds as then. The step is told if it says anything that does not hold already. Says how many instructions and ops
+    /// the block has.
     #[inline]
-    pub fn again(&mut self, step: &Step, number: u32, addresses: &[u64]) -> (u64, usize) {
-        self.marks(step);
-        let known = self.again.get(2 * number as usize).copied().flatten();
-        let shape = known.expect("the block was written in full in this chunk").shape;
+    pub fn again(&mut self, step: Option<&Step>, number: u32, addresses: &[u64]) -> (u64, usize) {
+        if let Some(step) = step {
+            self.marks(step);
+        }
+        let shape = self.numbered.get(number as usize).copied().filter(|shape| *shape != NO_SHAPE);
+        let shape = shape.expect("the block was written in full in this chunk") as usize;
         put(&mut self.columns[STEPS], shape as u64 + FIRST_SHAPE);
-        let slots = &mut self.slots[shape];
-        assert_eq!(slots.len(), addresses.len(), "a shape has as many addresses each time");
-        for (slot, virt) in slots.iter_mut().zip(addresses) {
+        let size = self.sizes[shape];
+        assert_eq!(size.slots as usize, addresses.len(), "a shape has as many addresses each time");
+        for (slot, virt) in self.slots[size.first_slot as usize..].iter_mut().zip(addresses) {
             put_address(&mut self.columns, slot, *virt);
         }
-        let written = &self.written[shape];
-        (written.instructions, written.ops.len())
+        (size.instructions.into(), size.ops as usize)
     }
 
     /// A block of which nothing is known beforehand.
@@ -175,7 +124,7 @@ impl HartEncoder {
         if let Some(shape) = self.as_lately(place, ops, trapped) {
             put(&mut self.columns[STEPS], shape as u64 + FIRST_SHAPE);
             self.addresses(shape, ops);
-            return self.written[shape].instructions;
+            return self.sizes[shape].instructions.into();
         }
         if let Some(shape) = self.anew(trapped, ops, walk) {
             self.lately.resize(LATELY, NO_SHAPE);
@@ -231,7 +180,7 @@ impl HartEncoder {
     fn is_as_known(&mut self, block: &KnownBlock, ops: &[Op]) -> bool {
         let mut knows = |page: u64, frame: u64| self.known.frame(page) == Some(frame);
         block.fetched.into_iter().flatten().all(|(page, frame)| knows(page, frame))
-            && self.slots[block.shape].iter().all(|slot| {
+            && slots_of(&self.sizes, &mut self.slots, block.shape).iter().all(|slot| {
                 let op = &ops[usize::from(slot.op)];
                 match slot.address {
                     Address::Mapped => {
@@ -265,7 +214,14 @@ impl HartEncoder {
                 self.columns[SHAPES].extend_from_slice(&self.scratch);
                 let number = self.shapes.len();
                 self.shapes.insert(self.scratch.clone(), number);
-                self.slots.push(slots(ops));
+                let first_slot = self.slots.len();
+                self.slots.extend(slots(ops));
+                self.sizes.push(Size {
+                    first_slot: first_slot as u32,
+                    slots: (self.slots.len() - first_slot) as u32,
+                    instructions: instructions(ops) as u32,
+                    ops: ops.len() as u32,
+                });
                 self.written.push(Written::new(ops, trapped));
                 number
             }
@@ -276,7 +232,7 @@ impl HartEncoder {
 
     /// What differs from one time to the next.
     fn addresses(&mut self, shape: usize, ops: &[Op]) {
-        for slot in &mut self.slots[shape] {
+        for slot in slots_of(&self.sizes, &mut self.slots, shape) {
             put_address(&mut self.columns, slot, ops[usize::from(slot.op)].virt);
         }
     }
@@ -325,22 +281,6 @@ impl HartEncoder {
         (known.page, known.frame) = (page, frame);
         known.lies(page, frame);
     }
-}
-
-#[inline]
-fn put_address(columns: &mut [Vec<u8>; COLUMNS], slot: &mut Slot, virt: u64) {
-    let column = if slot.address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
-    put_difference(&mut columns[column], virt, slot.last);
-    slot.last = virt;
-}
-
-/// What differs each time of ops: of 4096 at most.
-fn slots(ops: &[Op]) -> Vec<Slot> {
-    let of = |(at, op): (usize, &Op)| match Address::of(op) {
-        Address::None | Address::Target => None,
-        address => Some(Slot { op: at as u16, address, last: 0 }),
-    };
-    ops.iter().enumerate().filter_map(of).collect()
 }
 
 /// The pages that instructions lie in, and their frames, if they are few.

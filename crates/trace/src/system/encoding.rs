@@ -77,7 +77,8 @@ struct Hart {
     first: u64,
     end: u64,
     chunk: u64,
-    step: Step,
+    /// Of the next block, if it is told by its number and not as the one before it.
+    step: Option<Step>,
 }
 
 /// See the module.
@@ -130,16 +131,15 @@ impl Encoding {
         match record {
             Record::Again { hart, number, addresses } => {
                 let of = &mut self.harts[usize::from(hart)];
-                let (instructions, ops) = of.encoder.again(&of.step, number, addresses);
+                let (instructions, ops) = of.encoder.again(of.step.take().as_ref(), number, addresses);
                 self.took(hart, instructions, ops)
             }
             Record::Step { hart, step } => {
-                self.harts[usize::from(hart)].step = *step;
+                self.harts[usize::from(hart)].step = Some(*step);
                 Ok(())
             }
             Record::Block { hart, step, again, ops, walks } => {
                 let of = &mut self.harts[usize::from(hart)];
-                of.step = *step;
                 let instructions = of.encoder.block(step, again, ops, &mut |virt| told(walks, virt));
                 self.took(hart, instructions, ops.len())
             }
@@ -151,8 +151,6 @@ impl Encoding {
     #[inline]
     fn took(&mut self, hart: u16, instructions: u64, ops: usize) -> Result<(), TraceError> {
         let of = &mut self.harts[usize::from(hart)];
-        // These hold for one block.
-        (of.step.trapped, of.step.fence, of.step.slept) = Default::default();
         of.end += instructions;
         self.counts.ops += ops as u64;
         if of.end - of.first >= CHUNK_INSTRUCTIONS || of.encoder.bytes() >= CHUNK_BYTES {

@@ -24,6 +24,7 @@ mod shape;
 mod tests;
 mod told;
 mod writer;
+mod written;
 
 use std::io;
 use std::ops::Range;
