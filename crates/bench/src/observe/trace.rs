@@ -8,7 +8,7 @@ use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, PhysAddr};
 use doorbell_symbols::Mode;
-use doorbell_trace::system::{Again, Description, DeviceEvent, Step, TraceError, TraceWriter};
+use doorbell_trace::system::{Again, Allowance, Description, DeviceEvent, Step, TraceError, TraceWriter};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
@@ -102,14 +102,14 @@ impl Recorder for ToFile {
         }
     }
 
-    #[inline]
-    fn era(&self, hart: u16) -> u64 {
-        self.state.as_ref().filter(|state| state.failed.is_none()).map_or(0, |state| state.writer.era(hart))
+    fn allowance(&self, hart: u16) -> Allowance {
+        let state = self.state.as_ref().filter(|state| state.failed.is_none());
+        state.map_or(Allowance::default(), |state| state.writer.allowance(hart))
     }
 
-    fn again(&mut self, hart: u16, step: &Step, block: Again, addresses: &[u64]) -> u64 {
-        self.write(|writer| writer.again(hart, step, block, addresses));
-        self.era(hart)
+    fn again(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
+        self.write(|writer| writer.again(hart, step, instructions, blocks));
+        self.allowance(hart)
     }
 
     fn event(&mut self, event: &DeviceEvent) {

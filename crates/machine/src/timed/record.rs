@@ -12,7 +12,7 @@ use doorbell_riscv::{BlockOps, Hart, KnownBlocks, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
-use doorbell_trace::system::{Again, DeviceEvent, Dma, Happening, Step, Stored, instructions};
+use doorbell_trace::system::{Again, Allowance, DeviceEvent, Dma, Happening, Step, Stored, instructions};
 
 use super::Timing;
 use crate::events::Event;
@@ -30,15 +30,15 @@ pub trait Recorder: Send {
         walk: &mut dyn FnMut(u64) -> Walk,
     );
 
-    /// As long as it says the same of a hart, it knows what it was told in full of it: blocks by their numbers, and where their pages lie. So
-    /// these may be told by [`again`](Recorder::again). At 0 it knows nothing.
-    fn era(&self, _hart: u16) -> u64 {
-        0
+    /// What may be told of a hart by [`again`](Recorder::again) from now on; nothing, unless it says more.
+    fn allowance(&self, _hart: u16) -> Allowance {
+        Allowance::default()
     }
 
-    /// A hart executed a block again that is known: at these addresses. Says what [`era`](Recorder::era) does.
-    fn again(&mut self, hart: u16, step: &Step, block: Again, addresses: &[u64]) -> u64 {
-        unreachable!("block {block:?} of hart {hart} ({step:?}, {addresses:?}) is not known");
+    /// A hart executed blocks again that are known: their numbers, each with its addresses. The step is the first one's; of the others space
+    /// and thread are the same. Says what may be told so from now on.
+    fn again(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
+        unreachable!("{instructions} instructions of hart {hart} are not known ({step:?}, {blocks:?})");
     }
 
     /// A device did something.
@@ -184,26 +184,26 @@ impl Recording {
         let Recording { to, harts, .. } = self;
         let Recorded { done, over, fence, known, .. } = &mut harts[id];
         let mut slept = over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
-        known.goes_on(to.era(id as u16));
+        let id_told = id as u16;
+        known.goes_on(allowance(to.allowance(id_told)));
         let stop = hart.run_recorded(ram, until, known, |hart, ram, block| {
             let step = Step {
                 trapped: block.trapped,
                 space: block.space,
-                thread: hart.thread(),
+                thread: block.thread,
                 fence: fence.take(),
                 slept: std::mem::take(&mut slept),
             };
             *done += block.instructions;
             *fence = block.fence;
             let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
-            match (block.ops, again) {
-                (BlockOps::Known(addresses), Some(again)) => to.again(id as u16, &step, again, addresses),
-                (BlockOps::Known(_), None) => unreachable!("a block is known by its number"),
-                (BlockOps::Listed(ops), again) => {
-                    to.block(id as u16, &step, again, ops, &mut |virt| hart.page_walk(ram, virt));
-                    to.era(id as u16)
+            allowance(match block.ops {
+                BlockOps::Known(blocks) => to.again(id_told, &step, block.instructions, blocks),
+                BlockOps::Listed(ops) => {
+                    to.block(id_told, &step, again, ops, &mut |virt| hart.page_walk(ram, virt));
+                    to.allowance(id_told)
                 }
-            }
+            })
         });
         if slept == Ps::ZERO {
             self.reached(id, hart.time());
@@ -300,6 +300,11 @@ impl Recording {
             self.to.event(&event);
         }
     }
+}
+
+/// What the recorder allows, as a hart is told it.
+fn allowance(Allowance { era, instructions, words }: Allowance) -> doorbell_riscv::Allowance {
+    doorbell_riscv::Allowance { era, instructions, words }
 }
 
 impl Machine {

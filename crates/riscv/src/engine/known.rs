@@ -1,6 +1,7 @@
 //! Blocks that were told before, of a hart that is listened to: most are executed again and again, and differ in nothing but where they
 //! access memory and where a computed jump goes. So their ops are put together once, and told again with a number. Whoever is told says for
-//! how long ([`KnownBlocks::goes_on`]) that number and the addresses are enough, where all of these lie on pages that were told, too.
+//! how long ([`Allowance`]) that number and the addresses are enough, where all of these lie on pages that were told, too. Such blocks are held
+//! back and told together.
 
 use std::collections::HashMap;
 
@@ -8,8 +9,8 @@ use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Op as TimedOp, OpClass, Ram};
 
-use super::Exit;
 use super::block::BlockId;
+use super::{Block, BlockOps, Exit};
 use crate::hart::Hart;
 use crate::mmu::PAGE_MASK;
 
@@ -20,6 +21,17 @@ const LATELY: usize = 1 << 16;
 const NO_NUMBER: u32 = u32::MAX;
 /// Pages that were told, by the low bits of theirs: more than the TLB has, as a page that comes back to it is not told again.
 const PAGES: usize = 1 << 13;
+
+/// What may be told by numbers, before whoever is told is asked again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// As long as it is the same, blocks are known that were told in full by a number, and pages that were told with them. 0 if none are.
+    pub era: u64,
+    /// No more than the block with which so many instructions are reached.
+    pub instructions: u64,
+    /// No more than the block with which so many words of [`BlockOps::Known`](super::BlockOps) are reached.
+    pub words: usize,
+}
 
 /// What makes a block's ops the same but for addresses and a computed target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,9 +48,14 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// Where its number is kept. Blocks that are executed together were decoded together, and share lines of the host's caches.
     fn place(&self) -> usize {
-        // Blocks that are executed together were decoded together, and share lines of the host's caches.
         (self.block as usize * 4 + self.exit as usize) % LATELY
+    }
+
+    /// Where it is kept if there is another part of the same block: the first instructions alone, as far as a hart's turn went.
+    fn other_place(&self) -> usize {
+        (self.place() + self.count as usize * 0x1001) % LATELY
     }
 }
 
@@ -95,8 +112,12 @@ pub struct KnownBlocks {
     lately: Vec<u32>,
     /// The ops of one that is not known.
     pub(super) scratch: Vec<TimedOp>,
-    /// While it is the same, what was told in full need not be told so again; 0 if all must be.
-    era: u64,
+    allowance: Allowance,
+    /// Blocks that are held back, as they are told: a head for each, and its addresses.
+    held: Vec<u64>,
+    /// Their instructions, and the thread that executed them.
+    held_instructions: u64,
+    held_thread: u64,
     /// The address space that it is of, once a block of it was told in full.
     space: Option<Option<u16>>,
     pages: Box<[ToldPage; PAGES]>,
@@ -111,7 +132,10 @@ impl Default for KnownBlocks {
             numbers: HashMap::new(),
             lately: Vec::new(),
             scratch: Vec::new(),
-            era: 0,
+            allowance: Allowance::default(),
+            held: Vec::new(),
+            held_instructions: 0,
+            held_thread: 0,
             space: None,
             pages: Box::new([ToldPage::default(); PAGES]),
         }
@@ -119,43 +143,91 @@ impl Default for KnownBlocks {
 }
 
 impl KnownBlocks {
-    /// What is told from now on is of this era, by which whoever is told says what it still knows: a block that it was told in full, by a
-    /// number, and pages that it was told of with it. Of era 0 it knows nothing.
-    pub fn goes_on(&mut self, era: u64) {
-        if era != self.era {
-            (self.era, self.space) = (era, None);
+    /// What may be told by numbers from now on.
+    pub fn goes_on(&mut self, allowance: Allowance) {
+        if allowance.era != self.allowance.era {
+            self.space = None;
         }
+        self.allowance = allowance;
     }
 
-    /// How many noted addresses are all that is to be told of a known block that was executed again, besides its number: those of its
-    /// accesses, and behind them a computed target. None if more must be told.
+    /// Holds back a known block that was executed again, if its number and addresses are all that is to be told of it.
     #[inline]
-    pub(super) fn addresses(&self, number: u32, hart: &mut Hart, space: Option<u16>) -> Option<usize> {
-        let known = &self.blocks[number as usize];
-        if known.era != self.era || self.space != Some(space) {
-            return None;
+    pub(super) fn hold(&mut self, number: u32, hart: &Hart, space: Option<u16>, instructions: u64) -> bool {
+        let (known, era) = (&self.blocks[number as usize], self.allowance.era);
+        if known.era != era || self.space != Some(space) {
+            return false;
         }
-        let accesses = &self.accesses[known.first as usize..][..known.accesses as usize];
-        for (nth, access) in accesses.iter().enumerate() {
+        let before = self.held.len();
+        let (count, computes) = (known.accesses, known.computes);
+        self.held.push(u64::from(number) << 32 | u64::from(count + u32::from(computes)));
+        for (nth, access) in self.accesses[known.first as usize..][..count as usize].iter().enumerate() {
             let virt = hart.noted_address(nth);
             let entry = hart.tlb_entry(virt);
-            let told = ToldPage { tag: tag(virt, access.physical), addend: entry.addend, era: self.era };
+            let told = ToldPage { tag: tag(virt, access.physical), addend: entry.addend, era };
             let is_told = (entry.load_tag == virt & PAGE_MASK) & (self.pages[place(virt)] == told);
             if !is_told || virt % LINE_BYTES + u64::from(access.size) > LINE_BYTES {
-                return None;
+                self.held.truncate(before);
+                return false;
             }
+            self.held.push(virt);
         }
-        if known.computes {
-            hart.note_target(accesses.len());
+        if computes {
+            self.held.push(hart.pc);
         }
-        Some(accesses.len() + usize::from(known.computes))
+        self.held_instructions += instructions;
+        true
+    }
+
+    /// Whether another thread executed what is held back.
+    #[inline]
+    pub(super) fn holds_of_another(&self, thread: u64) -> bool {
+        self.held_thread != thread
+    }
+
+    /// Whether no more may be held back.
+    #[inline]
+    pub(super) fn holds_all(&self) -> bool {
+        self.held_instructions >= self.allowance.instructions || self.held.len() >= self.allowance.words
+    }
+
+    /// What is held back.
+    pub(super) fn held(&self) -> Option<Block<'_>> {
+        (!self.held.is_empty()).then_some(Block {
+            ops: BlockOps::Known(&self.held),
+            instructions: self.held_instructions,
+            trapped: false,
+            space: self.space.flatten(),
+            thread: self.held_thread,
+            number: None,
+            fence: None,
+        })
+    }
+
+    /// What was held back has been told.
+    pub(super) fn told_held(&mut self, allowance: Allowance) {
+        self.held.clear();
+        self.held_instructions = 0;
+        self.goes_on(allowance);
+    }
+
+    /// From now on, what is held back is this thread's.
+    pub(super) fn holds_for(&mut self, thread: u64) {
+        self.held_thread = thread;
     }
 
     /// The block that was executed last was told in full, and the next one is of this era. If that is another one, then what was told may
     /// be forgotten again.
-    pub(super) fn told(&mut self, number: Option<u32>, hart: &Hart, space: Option<u16>, era: u64) {
-        let goes_on = era == self.era && era != 0;
-        (self.era, self.space) = (era, Some(space));
+    pub(super) fn told(
+        &mut self,
+        number: Option<u32>,
+        hart: &Hart,
+        space: Option<u16>,
+        allowance: Allowance,
+    ) {
+        let era = allowance.era;
+        let goes_on = era == self.allowance.era && era != 0;
+        (self.allowance, self.space) = (allowance, Some(space));
         let Some(number) = number.filter(|_| goes_on) else { return };
         let known = &mut self.blocks[number as usize];
         known.era = NEVER;
@@ -177,14 +249,23 @@ impl KnownBlocks {
     /// The number of a block that has one.
     #[inline]
     pub(super) fn find(&mut self, key: &Key) -> Option<u32> {
-        let place = key.place();
-        let number = *self.lately.get(place)?;
-        if self.blocks.get(number as usize).is_some_and(|known| known.key == *key) {
-            return Some(number);
+        for place in [key.place(), key.other_place()] {
+            let number = *self.lately.get(place)?;
+            if self.blocks.get(number as usize).is_some_and(|known| known.key == *key) {
+                return Some(number);
+            }
         }
         let number = *self.numbers.get(key)?;
-        self.lately[place] = number;
+        self.found(key, number);
         Some(number)
+    }
+
+    /// Its number will be looked for again soon.
+    #[cold]
+    fn found(&mut self, key: &Key, number: u32) {
+        let there = self.blocks.get(self.lately[key.place()] as usize);
+        let is_taken = there.is_some_and(|known| known.key.block == key.block);
+        self.lately[if is_taken { key.other_place() } else { key.place() }] = number;
     }
 
     /// A known block was executed again: its ops. None if an access crosses a line, which makes other ops of it.
@@ -231,7 +312,7 @@ impl KnownBlocks {
         self.ops.push(self.scratch.clone());
         self.numbers.insert(key, number);
         self.lately.resize(LATELY, NO_NUMBER);
-        self.lately[key.place()] = number;
+        self.found(&key, number);
         Some(number)
     }
 }

@@ -286,18 +286,6 @@ impl Hart {
         self.notes.addresses[nth]
     }
 
-    /// The addresses of the block that has just run: so many.
-    #[inline]
-    pub(super) fn noted_addresses(&self, count: usize) -> &[u64] {
-        &self.notes.addresses[..count]
-    }
-
-    /// Puts where the block went behind the addresses of its accesses.
-    #[inline]
-    pub(super) fn note_target(&mut self, accesses: usize) {
-        self.notes.addresses[accesses] = self.pc;
-    }
-
     /// Where a data access of the block that has just run went.
     #[inline]
     pub(super) fn physical(&self, ram: &Ram, virt: u64) -> PhysAddr {

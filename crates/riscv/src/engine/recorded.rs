@@ -1,10 +1,10 @@
 //! Functional execution that is listened to: the same run loop, and after each block what of it retired, as timing models' ops.
 
-use doorbell_sim::{Op as TimedOp, Ram, TranslationFence};
+use doorbell_sim::{Op as TimedOp, OpSource, Ram, TranslationFence};
 
 use super::Exit;
 use super::block::{BlockId, Engine};
-use super::known::{Key, KnownBlocks};
+use super::known::{Allowance, Key, KnownBlocks};
 use super::noted::Retired;
 use crate::hart::{Hart, Privilege, Stop};
 
@@ -39,7 +39,7 @@ impl Told for Untold {
     fn trap(&mut self, _: &mut Hart, _: &Ram) {}
 }
 
-/// What was executed of a block.
+/// What was executed of a block, or of several.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     /// What retired.
@@ -50,6 +50,8 @@ pub struct Block<'a> {
     pub trapped: bool,
     /// The address space that they were executed in.
     pub space: Option<u16>,
+    /// What tells the program's threads apart, behind it.
+    pub thread: u64,
     /// A number that only blocks have of which nothing differs but addresses of accesses and computed targets, if there is one.
     pub number: Option<u32>,
     /// Translations that it declared void.
@@ -61,7 +63,8 @@ pub struct Block<'a> {
 pub enum BlockOps<'a> {
     /// One by one.
     Listed(&'a [TimedOp]),
-    /// Those that its number stands for, at these addresses: of its accesses, and behind them a computed target.
+    /// Of several blocks those that their numbers stand for. A block's first word is its number in the upper half, and how many addresses
+    /// follow in the lower: those of its accesses, and behind them a computed target.
     Known(&'a [u64]),
 }
 
@@ -75,7 +78,17 @@ struct Telling<'a, F> {
     retired: u64,
 }
 
-impl<F: FnMut(&Hart, &Ram, Block<'_>) -> u64> Told for Telling<'_, F> {
+impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
+    /// Tells what was held back.
+    fn tell_held(&mut self, hart: &Hart, ram: &Ram) {
+        if let Some(held) = self.known.held() {
+            let allowance = (self.to)(hart, ram, held);
+            self.known.told_held(allowance);
+        }
+    }
+}
+
+impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
     const NOTES: bool = true;
 
     #[inline(always)]
@@ -100,15 +113,22 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> u64> Told for Telling<'_, F> {
             Key { pc: hart.block_pc, block, generation, count, exit, privileged }
         });
         let number = key.and_then(|key| self.known.find(&key));
-        let told = Block { ops: BlockOps::Known(&[]), instructions, trapped, space, number, fence: None };
+        let thread = hart.thread();
+        if self.known.holds_of_another(thread) {
+            self.tell_held(hart, ram);
+            self.known.holds_for(thread);
+        }
         if let Some(number) = number
-            && let Some(count) = self.known.addresses(number, hart, space)
+            && self.known.hold(number, hart, space, instructions)
         {
-            let ops = BlockOps::Known(hart.noted_addresses(count));
-            let era = (self.to)(hart, ram, Block { ops, ..told });
-            self.known.goes_on(era);
+            if self.known.holds_all() {
+                self.tell_held(hart, ram);
+            }
             return;
         }
+        self.tell_held(hart, ram);
+        let told =
+            Block { ops: BlockOps::Listed(&[]), instructions, trapped, space, thread, number, fence: None };
         let fence = hart.take_translation_fence();
         if let Some(ops) = number.and_then(|number| self.known.again(number, hart, ram)) {
             let era = (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), fence, ..told });
@@ -125,25 +145,31 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> u64> Told for Telling<'_, F> {
     }
 
     fn trap(&mut self, hart: &mut Hart, ram: &Ram) {
+        self.tell_held(hart, ram);
         let (space, fence) = (hart.address_space(), hart.take_translation_fence());
-        let ops = BlockOps::Listed(&[]);
-        let era =
-            (self.to)(hart, ram, Block { ops, instructions: 0, trapped: true, space, number: None, fence });
+        let (ops, thread) = (BlockOps::Listed(&[]), hart.thread());
+        let era = (self.to)(
+            hart,
+            ram,
+            Block { ops, instructions: 0, trapped: true, space, thread, number: None, fence },
+        );
         self.known.told(None, hart, space, era);
     }
 }
 
 impl Hart {
-    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block, which says of which era the next one
-    /// is ([`KnownBlocks::goes_on`]). `known` is this hart's.
+    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block, which says what may be told by numbers
+    /// from then on. `known` is this hart's.
     pub fn run_recorded(
         &mut self,
         ram: &mut Ram,
         until: u64,
         known: &mut KnownBlocks,
-        to: impl FnMut(&Hart, &Ram, Block<'_>) -> u64,
+        to: impl FnMut(&Hart, &Ram, Block<'_>) -> Allowance,
     ) -> Stop {
         let mut telling = Telling { to, known, space: None, privileged: false, retired: 0 };
-        self.run_telling(ram, until, &mut telling)
+        let stop = self.run_telling(ram, until, &mut telling);
+        telling.tell_held(self, ram);
+        stop
     }
 }

@@ -55,33 +55,61 @@ fn blocks(count: u64) -> impl Iterator<Item = (Step, Again, Vec<Op>)> {
 /// What a machine keeps of what it told.
 #[derive(Default)]
 struct Kept {
-    era: u64,
+    allowance: Allowance,
     space: Option<u16>,
     numbers: [u64; NUMBERS as usize],
     pages: std::collections::HashMap<u64, (u64, PhysAddr)>,
+    /// Blocks that are held back, and the first one's step.
+    held: Vec<u64>,
+    step: Step,
+    instructions: u64,
 }
 
 impl Kept {
     fn tell(&mut self, writer: &mut TraceWriter, (step, again, ops): &(Step, Again, Vec<Op>)) -> bool {
         let accesses = &ops[..ACCESSES as usize];
         let frame = |op: &Op| PhysAddr(op.phys.0 / PAGE);
-        let is_told = |op: &Op| self.pages.get(&(op.virt / PAGE)) == Some(&(self.era, frame(op)));
-        let number = again.shape as usize;
-        let known = self.era != 0 && self.numbers[number] == self.era && step.space == self.space;
+        let (number, era) = (again.shape as usize, self.allowance.era);
+        let is_told = |op: &Op| self.pages.get(&(op.virt / PAGE)) == Some(&(era, frame(op)));
+        let known = era != 0 && self.numbers[number] == era && step.space == self.space;
         if known && accesses.iter().all(is_told) {
-            let addresses: Vec<u64> = ops.iter().map(|op| op.virt).collect();
-            writer.again(0, step, *again, &addresses).unwrap();
-            self.era = writer.era(0);
-            return true;
+            let is_another = self.step.thread != step.thread || step.slept.0 > 0;
+            if is_another {
+                self.tell_held(writer);
+            }
+            if self.held.is_empty() {
+                self.step = *step;
+            }
+            // What is told of the blocks held back may have ended the chunk.
+            if self.allowance.era == era {
+                self.held.push(u64::from(again.shape) << 32 | ops.len() as u64);
+                self.held.extend(ops.iter().map(|op| op.virt));
+                self.instructions += again.instructions;
+                let Allowance { instructions, words, .. } = self.allowance;
+                if self.instructions >= instructions || self.held.len() >= words {
+                    self.tell_held(writer);
+                }
+                return true;
+            }
         }
+        self.tell_held(writer);
+        let before = self.allowance.era;
         writer.block_of(0, step, Some(*again), ops, &mut walk_of).unwrap();
-        let era = writer.era(0);
-        if era == self.era && era != 0 {
+        (self.allowance, self.space) = (writer.allowance(0), step.space);
+        let era = self.allowance.era;
+        if era == before && era != 0 {
             self.numbers[number] = era;
             self.pages.extend(accesses.iter().map(|op| (op.virt / PAGE, (era, frame(op)))));
         }
-        (self.era, self.space) = (era, step.space);
         false
+    }
+
+    fn tell_held(&mut self, writer: &mut TraceWriter) {
+        if !self.held.is_empty() {
+            writer.again(0, &self.step, self.instructions, &self.held).unwrap();
+            (self.allowance, self.instructions) = (writer.allowance(0), 0);
+            self.held.clear();
+        }
     }
 }
 
@@ -99,6 +127,7 @@ fn a_thread_that_is_told_numbers_encodes_what_one_that_is_told_all_would() {
     let mut writer = TraceWriter::create(&path, &description()).unwrap();
     let mut kept = Kept::default();
     let short = blocks(BLOCKS).filter(|block| kept.tell(&mut writer, block)).count() as u64;
+    kept.tell_held(&mut writer);
     let counts = writer.finish().unwrap();
     assert_eq!((counts.instructions[0], counts.ops), (7 * BLOCKS, 7 * BLOCKS));
     assert!(short > BLOCKS / 2 && short < BLOCKS, "{short} were told by their numbers");

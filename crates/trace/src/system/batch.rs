@@ -20,10 +20,9 @@ const STEP: u64 = 1;
 const BLOCK: u64 = 2;
 const EVENT: u64 = 3;
 const KIND_BITS: u32 = 2;
-/// Where else in a first word something is: the hart is above the kind.
-const COUNT_SHIFT: u32 = 18;
+/// Where else in a first word something is: the hart is above the kind; whether a block has a number; and that, or how many words follow.
+const NUMBERED_SHIFT: u32 = 18;
 const NUMBER_SHIFT: u32 = 32;
-const COUNT_MAX: usize = (1 << (NUMBER_SHIFT - COUNT_SHIFT)) - 1;
 
 /// How far a hart's stream is encoded.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,8 +52,8 @@ pub(super) struct Batch {
 
 /// A record.
 pub(super) enum Record<'a> {
-    /// A block that was told in full in this chunk, but for what differs each time.
-    Again { hart: u16, number: u32, addresses: &'a [u64] },
+    /// Blocks that were told in full in this chunk, but for what differs each time: numbers and addresses.
+    Again { hart: u16, blocks: &'a [u64] },
     /// What is told of the hart's next block, which is told by its number. Space and thread hold for those behind it, too.
     Step { hart: u16, step: &'a Step },
     /// A block. The walks are those that were not told in this chunk.
@@ -80,21 +79,11 @@ impl Batch {
         self.places.clear();
     }
 
-    /// Appends a block that differs from what was told of this number in nothing but addresses.
+    /// Appends blocks that differ from what was told of their numbers in nothing but addresses.
     #[inline]
-    pub fn again(&mut self, hart: u16, number: u32, addresses: &[u64]) {
-        assert!(addresses.len() <= COUNT_MAX, "a block has few accesses");
-        let count = (addresses.len() as u64) << COUNT_SHIFT;
-        self.words.push(AGAIN | u64::from(hart) << KIND_BITS | count | u64::from(number) << NUMBER_SHIFT);
-        // Nearly all are few: a call of memcpy would cost more than they do.
-        match *addresses {
-            [] => {}
-            [a] => self.words.push(a),
-            [a, b] => self.words.extend([a, b]),
-            [a, b, c] => self.words.extend([a, b, c]),
-            [a, b, c, d] => self.words.extend([a, b, c, d]),
-            _ => self.words.extend_from_slice(addresses),
-        }
+    pub fn again(&mut self, hart: u16, blocks: &[u64]) {
+        self.words.push(AGAIN | u64::from(hart) << KIND_BITS | (blocks.len() as u64) << NUMBER_SHIFT);
+        self.words.extend_from_slice(blocks);
     }
 
     /// Appends what is told of the next block.
@@ -116,7 +105,7 @@ impl Batch {
         self.walks.extend(walks);
         let walks = (self.walks.len() - before) as u64;
         let (number, instructions) = again.map_or((0, 0), |again| (again.shape, again.instructions));
-        let is_numbered = u64::from(again.is_some()) << COUNT_SHIFT;
+        let is_numbered = u64::from(again.is_some()) << NUMBERED_SHIFT;
         self.words.extend([
             BLOCK | u64::from(hart) << KIND_BITS | is_numbered | u64::from(number) << NUMBER_SHIFT,
             ops.len() as u64 | walks << NUMBER_SHIFT,
@@ -163,13 +152,13 @@ impl<'a> Iterator for Records<'a> {
         let (word, rest) = self.words.split_first()?;
         self.words = rest;
         let (hart, number) = ((word >> KIND_BITS) as u16, (word >> NUMBER_SHIFT) as u32);
-        let count = (word >> COUNT_SHIFT) as usize & COUNT_MAX;
+        let is_numbered = word >> NUMBERED_SHIFT & 1 != 0;
         Some(match word & ((1 << KIND_BITS) - 1) {
-            AGAIN => Record::Again { hart, number, addresses: first(&mut self.words, count) },
+            AGAIN => Record::Again { hart, blocks: first(&mut self.words, number as usize) },
             STEP => Record::Step { hart, step: &first(&mut self.steps, 1)[0] },
             BLOCK => {
                 let [counts, instructions] = *first(&mut self.words, 2) else { unreachable!("two words") };
-                let again = (count > 0).then_some(Again { shape: number, instructions });
+                let again = is_numbered.then_some(Again { shape: number, instructions });
                 Record::Block {
                     hart,
                     step: &first(&mut self.steps, 1)[0],

@@ -99,14 +99,26 @@ impl HartEncoder {
         again.instructions
     }
 
-    /// Writes a block that was written by this number in this chunk before, whose pages lie where they were told to, and whose addresses
+    /// Writes blocks that were written by their numbers in this chunk before, whose pages lie where they were told to, and whose addresses
     /// are of the same kinds as then. The step is told if it says anything that does not hold already. Says how many instructions and ops
-    /// the block has.
-    #[inline]
-    pub fn again(&mut self, step: Option<&Step>, number: u32, addresses: &[u64]) -> (u64, usize) {
+    /// they have.
+    pub fn again(&mut self, step: Option<&Step>, mut blocks: &[u64]) -> (u64, usize) {
         if let Some(step) = step {
             self.marks(step);
         }
+        let (mut instructions, mut ops) = (0, 0);
+        while let Some((head, rest)) = blocks.split_first() {
+            let (addresses, behind) = rest.split_at(*head as u32 as usize);
+            blocks = behind;
+            let size = self.once_more(head >> 32, addresses);
+            instructions += u64::from(size.instructions);
+            ops += size.ops as usize;
+        }
+        (instructions, ops)
+    }
+
+    #[inline]
+    fn once_more(&mut self, number: u64, addresses: &[u64]) -> Size {
         let shape = self.numbered.get(number as usize).copied().filter(|shape| *shape != NO_SHAPE);
         let shape = shape.expect("the block was written in full in this chunk") as usize;
         put(&mut self.columns[STEPS], shape as u64 + FIRST_SHAPE);
@@ -115,7 +127,7 @@ impl HartEncoder {
         for (slot, virt) in self.slots[size.first_slot as usize..].iter_mut().zip(addresses) {
             put_address(&mut self.columns, slot, *virt);
         }
-        (size.instructions.into(), size.ops as usize)
+        size
     }
 
     /// A block of which nothing is known beforehand.

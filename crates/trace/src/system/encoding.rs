@@ -129,9 +129,9 @@ impl Encoding {
     #[inline]
     fn record(&mut self, record: Record<'_>) -> Result<(), TraceError> {
         match record {
-            Record::Again { hart, number, addresses } => {
+            Record::Again { hart, blocks } => {
                 let of = &mut self.harts[usize::from(hart)];
-                let (instructions, ops) = of.encoder.again(of.step.take().as_ref(), number, addresses);
+                let (instructions, ops) = of.encoder.again(of.step.take().as_ref(), blocks);
                 self.took(hart, instructions, ops)
             }
             Record::Step { hart, step } => {

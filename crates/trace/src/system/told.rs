@@ -9,20 +9,34 @@ use doorbell_sim::memory::Walk;
 use super::batch::Place;
 use super::hart::{Known, PAGE_SHIFT, Step};
 use super::shape::Address;
-use super::writer::CHUNK_INSTRUCTIONS;
+use super::writer::{CHUNK_BYTES, CHUNK_INSTRUCTIONS};
 
-/// Bytes that a block takes at most: for what stands before it, for an op, for an address and for a page.
+/// Bytes that a block takes at most: for what stands before it, for an op, for a page; and for a number or an address.
 const STEP_BYTES: usize = 64;
 const OP_BYTES: usize = 64;
-const ADDRESS_BYTES: usize = 10;
 const PAGE_BYTES: usize = 96;
+const WORD_BYTES: usize = 10;
+/// Blocks that are told by their numbers come in so many words at most, give or take one.
+const WORDS: usize = 1 << 10;
+
+/// What may be told by numbers ([`again`](super::TraceWriter::again)), before it is asked again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// As long as it is the same, a block is known that was told in full by a number, if its pages were told as well and lie where they
+    /// did. 0 if none is.
+    pub era: u64,
+    /// No more than the block with which so many instructions are reached: the chunk may end.
+    pub instructions: u64,
+    /// No more than the block with which so many words are reached.
+    pub words: usize,
+}
 
 /// What was told of a hart.
 #[derive(Default)]
 pub(super) struct Told {
     known: Known,
     /// As long as it is the same, what was told in full need not be told so again; 0 before the first block.
-    pub era: u64,
+    era: u64,
     last_era: u64,
     /// This chunk's, by address space.
     eras: HashMap<Option<u16>, u64>,
@@ -76,10 +90,19 @@ impl Told {
         }
     }
 
-    /// A block is told by its number.
-    #[inline]
-    pub fn again(&mut self, addresses: usize) {
-        self.most += STEP_BYTES + ADDRESS_BYTES * addresses;
+    /// Blocks are told by their numbers.
+    pub fn again(&mut self, words: usize) {
+        self.most += STEP_BYTES + WORD_BYTES * words;
+    }
+
+    /// What may be told so before the chunk can have ended.
+    pub fn allowance(&self) -> Allowance {
+        let room = CHUNK_BYTES.saturating_sub(self.bytes() + STEP_BYTES);
+        Allowance {
+            era: self.era,
+            instructions: CHUNK_INSTRUCTIONS - self.instructions,
+            words: WORDS.min(room / WORD_BYTES),
+        }
     }
 
     /// What holds for the blocks from now on.

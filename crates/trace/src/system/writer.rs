@@ -17,7 +17,7 @@ use super::encoder::Again;
 use super::encoding::{Encoding, Packed};
 use super::hart::{Step, instructions};
 use super::reader::{Counts, Index};
-use super::told::Told;
+use super::told::{Allowance, Told};
 use super::{Description, TraceError};
 
 /// Instructions of a chunk at most, give or take a block.
@@ -110,31 +110,30 @@ impl TraceWriter {
         self.took(hart, count)
     }
 
-    /// While this is the same, a block that was told in full by a number while it was, too, may be told by
-    /// [`again`](TraceWriter::again), if its pages were told as well and lie where they did. 0 if none may be.
-    #[inline]
-    pub fn era(&self, hart: u16) -> u64 {
-        self.harts[usize::from(hart)].era
+    /// What may be told of a hart by [`again`](TraceWriter::again) from now on.
+    pub fn allowance(&self, hart: u16) -> Allowance {
+        self.harts[usize::from(hart)].allowance()
     }
 
-    /// A hart executed a block once more, which differs from what was told of its number last in nothing but addresses. They are virtual:
-    /// of its accesses, and behind them a computed target. None of them is physical that was not, or the other way round.
-    #[inline]
+    /// A hart executed blocks once more, each of which differs from what was told of its number last in nothing but addresses. A block's first
+    /// word is its number in the upper half, and how many addresses follow in the lower. They are virtual: of its accesses, and behind them a
+    /// computed target. None of them is physical that was not, or the other way round. The step is the first block's; of the others space and
+    /// thread are the same.
     pub fn again(
         &mut self,
         hart: u16,
         step: &Step,
-        again: Again,
-        addresses: &[u64],
+        instructions: u64,
+        blocks: &[u64],
     ) -> Result<(), TraceError> {
         let told = &mut self.harts[usize::from(hart)];
         if !told.goes_on(step) {
             told.step(step);
             self.batch.step(hart, step);
         }
-        told.again(addresses.len());
-        self.batch.again(hart, again.shape, addresses);
-        self.took(hart, again.instructions)
+        told.again(blocks.len());
+        self.batch.again(hart, blocks);
+        self.took(hart, instructions)
     }
 
     /// A device did something. Events come in the order in which they happened.
