@@ -26,6 +26,9 @@ pub(super) struct Packed {
     pub at: u64,
 }
 
+/// What encoding came to; nothing, if the trace was given up.
+pub(super) type Encoded = Result<Option<(Packed, Counts)>, TraceError>;
+
 /// The thread that packs chunks and writes them, in the order in which they come.
 struct Packer {
     /// `None` once it has failed.
@@ -106,12 +109,8 @@ impl Encoding {
         })
     }
 
-    /// Encodes batches and gives them back until the last one has come; `None` if none is, as the trace was given up.
-    pub fn run(
-        mut self,
-        batches: Receiver<Box<Batch>>,
-        back: Sender<Box<Batch>>,
-    ) -> Result<Option<(Packed, Counts)>, TraceError> {
+    /// Encodes batches and gives them back until the last one has come.
+    pub fn run(mut self, batches: Receiver<Batch>, back: Sender<Batch>) -> Encoded {
         for mut batch in batches {
             batch.records().try_for_each(|record| self.record(record))?;
             if batch.is_last {
@@ -185,7 +184,7 @@ impl Encoding {
         self.packer.send(head, chunk::join(&columns))
     }
 
-    fn finish(mut self) -> Result<Option<(Packed, Counts)>, TraceError> {
+    fn finish(mut self) -> Encoded {
         for hart in 0..self.harts.len() as u16 {
             let of = &self.harts[usize::from(hart)];
             self.counts.instructions[usize::from(hart)] = of.end;

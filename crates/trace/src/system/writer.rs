@@ -14,7 +14,7 @@ use super::batch::Batch;
 use super::chunk::{self, END_MAGIC, Head, Kind};
 use super::device::DeviceEvent;
 use super::encoder::Again;
-use super::encoding::{Encoding, Packed};
+use super::encoding::{Encoded, Encoding, Packed};
 use super::hart::{Step, instructions};
 use super::reader::{Counts, Index};
 use super::told::{Allowance, Told};
@@ -30,15 +30,15 @@ const BATCHES: usize = 16;
 /// Writes a trace. Without [`finish`](TraceWriter::finish) nothing is left of it.
 pub struct TraceWriter {
     harts: Vec<Told>,
-    batch: Box<Batch>,
+    batch: Batch,
     /// `None` once the encoder has failed.
-    to: Option<Sender<Box<Batch>>>,
-    back: Receiver<Box<Batch>>,
+    to: Option<Sender<Batch>>,
+    back: Receiver<Batch>,
     /// Batches that were sent and are not back.
     away: usize,
     /// Others than these and the one that is filled.
-    empty: Vec<Box<Batch>>,
-    encoder: Option<JoinHandle<Result<Option<(Packed, Counts)>, TraceError>>>,
+    empty: Vec<Batch>,
+    encoder: Option<JoinHandle<Encoded>>,
     /// The walks that a block's pages ask for.
     walks: Vec<(u64, Walk)>,
     path: PathBuf,
@@ -72,7 +72,7 @@ impl TraceWriter {
         let encoder = std::thread::Builder::new().name("trace encoder".into()).spawn(encode)?;
         Ok(TraceWriter {
             harts: (0..description.harts).map(|_| Told::default()).collect(),
-            batch: Box::default(),
+            batch: Batch::default(),
             to: Some(to),
             back,
             away: 0,
@@ -176,7 +176,7 @@ impl TraceWriter {
         }
         let next = match self.empty.pop() {
             Some(batch) => batch,
-            None if self.away + 1 < BATCHES => Box::default(),
+            None if self.away + 1 < BATCHES => Batch::default(),
             None => self.take_back()?,
         };
         let mut batch = std::mem::replace(&mut self.batch, next);
@@ -185,7 +185,7 @@ impl TraceWriter {
         self.pass(batch)
     }
 
-    fn pass(&mut self, batch: Box<Batch>) -> Result<(), TraceError> {
+    fn pass(&mut self, batch: Batch) -> Result<(), TraceError> {
         self.away += 1;
         match &self.to {
             Some(to) if to.send(batch).is_ok() => Ok(()),
@@ -194,7 +194,7 @@ impl TraceWriter {
     }
 
     /// Waits for a batch to be encoded.
-    fn take_back(&mut self) -> Result<Box<Batch>, TraceError> {
+    fn take_back(&mut self) -> Result<Batch, TraceError> {
         let Ok(batch) = self.back.recv() else { return Err(self.failed()) };
         self.is_back(&batch);
         Ok(batch)
@@ -213,7 +213,7 @@ impl TraceWriter {
     }
 
     /// What the encoder came to, which ends with this.
-    fn encoded(&mut self) -> Result<Option<(Packed, Counts)>, TraceError> {
+    fn encoded(&mut self) -> Encoded {
         self.to = None;
         let Some(encoder) = self.encoder.take() else { return Ok(None) };
         encoder.join().expect("the encoder does not panic")
