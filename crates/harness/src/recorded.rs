@@ -1,12 +1,14 @@
-//! A recording of a machine that may do anything: each instruction is told once, in order, and each event after instructions that were.
+//! A recording of a machine that may do anything: each instruction is told once, in order, and each event after instructions that were. What is
+//! told by numbers is known, and lies on pages that are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_machine::{Machine, Recorder};
-use doorbell_sim::memory::Walk;
+use doorbell_sim::memory::{LINE_BYTES, Walk};
+use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Op, OpClass, PhysAddr};
-use doorbell_trace::system::{Again, DeviceEvent, Happening, Step, instructions};
+use doorbell_trace::system::{Again, Allowance, DeviceEvent, Happening, Step, instructions};
 
 /// What was told.
 #[derive(Debug, Default)]
@@ -15,6 +17,43 @@ struct Told {
     instructions: Vec<u64>,
     /// What blocks of a number are each time.
     numbered: BTreeMap<(u16, u32), Vec<Op>>,
+    /// What may be told of each hart by numbers.
+    known: Vec<Known>,
+}
+
+/// What may be told of a hart by numbers.
+#[derive(Debug, Default)]
+struct Known {
+    era: u64,
+    space: Option<u16>,
+    blocks: BTreeSet<u32>,
+    /// Where pages lie.
+    pages: BTreeMap<u64, u64>,
+    /// How many blocks were told in full in this era.
+    told: u32,
+}
+
+/// An era ends after so many blocks that were told in full, if not before; and so much is told at once.
+const TOLD_MAX: u32 = 300;
+const AT_ONCE: Allowance = Allowance { era: 0, instructions: 100, words: 64 };
+
+impl Known {
+    fn tell(&mut self, step: &Step, again: Option<Again>, ops: &[Op]) {
+        let uses =
+            |op: &Op| [Some((op.pc, op.fetch.0)), op.class.is_memory().then_some((op.virt, op.phys.0))];
+        let pages: Vec<_> = ops.iter().flat_map(uses).flatten().collect();
+        let lies = |known: &Known, (virt, phys): &(u64, u64)| {
+            known.pages.get(&(virt / PAGE_BYTES)).is_none_or(|frame| *frame == phys / PAGE_BYTES)
+        };
+        self.told += 1;
+        let goes_on = self.era > 0 && self.told < TOLD_MAX && step.space == self.space;
+        if !goes_on || !pages.iter().all(|page| lies(self, page)) {
+            *self = Known { era: self.era + 1, space: step.space, ..Known::default() };
+            return;
+        }
+        self.pages.extend(pages.iter().map(|(virt, phys)| (virt / PAGE_BYTES, phys / PAGE_BYTES)));
+        self.blocks.extend(again.map(|again| again.shape));
+    }
 }
 
 struct Listener(Arc<Mutex<Told>>);
@@ -49,11 +88,46 @@ impl Recorder for Listener {
             let walk = walk(op.pc);
             assert!(usize::from(walk.levels) <= walk.entries.len());
         }
+        told.known[usize::from(hart)].tell(step, again, ops);
         let Some(again) = again else { return };
         assert_eq!(again.instructions, instructions(ops));
         let fixed: Vec<Op> = ops.iter().map(without_addresses).collect();
         let known = told.numbered.entry((hart, again.shape)).or_insert_with(|| fixed.clone());
         assert_eq!(*known, fixed, "blocks of one number differ in nothing but addresses");
+    }
+
+    fn allowance(&self, hart: u16) -> Allowance {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Allowance { era: told.known[usize::from(hart)].era, ..AT_ONCE }
+    }
+
+    fn again(&mut self, hart: u16, step: &Step, count: u64, mut blocks: &[u64]) -> Allowance {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = &told.known[usize::from(hart)];
+        assert_eq!((step.space, step.trapped), (known.space, false));
+        let (mut found, words) = (0, blocks.len());
+        while let Some((head, rest)) = blocks.split_first() {
+            let (number, addresses) = ((head >> 32) as u32, *head as u32 as usize);
+            let (addresses, behind) = rest.split_at(addresses);
+            assert!(known.blocks.contains(&number), "block {number} is not known");
+            assert!(found < AT_ONCE.instructions && words - blocks.len() < AT_ONCE.words, "too much at once");
+            let ops = &told.numbered[&(hart, number)];
+            let differing: Vec<&Op> = ops.iter().filter(|op| differs(op)).collect();
+            assert_eq!(differing.len(), addresses.len());
+            for (op, virt) in differing.iter().zip(addresses).filter(|(op, _)| op.class.is_memory()) {
+                assert!(
+                    known.pages.contains_key(&(virt / PAGE_BYTES)),
+                    "{virt:#x} is on a page that was not told"
+                );
+                assert!(virt % LINE_BYTES + u64::from(op.size) <= LINE_BYTES, "{virt:#x} crosses a line");
+            }
+            found += instructions(ops);
+            blocks = behind;
+        }
+        assert_eq!(found, count);
+        told.instructions[usize::from(hart)] += count;
+        drop(told);
+        self.allowance(hart)
     }
 
     fn event(&mut self, event: &DeviceEvent) {
@@ -66,13 +140,15 @@ impl Recorder for Listener {
     }
 }
 
+/// Whether an op has another address each time.
+fn differs(op: &Op) -> bool {
+    let jumps = matches!(op.class, OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return);
+    op.class.is_memory() || jumps
+}
+
 /// An op as it is each time.
 fn without_addresses(op: &Op) -> Op {
-    let differs = matches!(op.class, OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return);
-    match op.class.is_memory() || differs {
-        true => Op { virt: 0, phys: PhysAddr(0), ..*op },
-        false => *op,
-    }
+    if differs(op) { Op { virt: 0, phys: PhysAddr(0), ..*op } } else { *op }
 }
 
 /// A recording under way.
@@ -86,7 +162,8 @@ impl Recorded {
     /// Begins one.
     pub fn begin(machine: &mut Machine) -> Recorded {
         let begun: Vec<u64> = machine.harts().iter().map(|hart| hart.instructions()).collect();
-        let told = Told { instructions: vec![0; begun.len()], ..Told::default() };
+        let known = begun.iter().map(|_| Known::default()).collect();
+        let told = Told { instructions: vec![0; begun.len()], known, ..Told::default() };
         let told = Arc::new(Mutex::new(told));
         machine.record(Some(Box::new(Listener(Arc::clone(&told)))));
         Recorded { told, begun }
