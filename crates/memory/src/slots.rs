@@ -105,20 +105,7 @@ impl<E: Entry> Slots<E> {
     /// Takes one unit in the first cycle from `from` on that has one. Returns the cycle.
     #[inline]
     pub fn take(&mut self, from: u64) -> u64 {
-        if self.take_here(from, 1) {
-            return from;
-        }
-        // Where one cycle is full, the next mostly is not.
-        match self.is_full(from) && self.take_here(from + 1, 1) {
-            true => from + 1,
-            false => self.search(from, 1).0,
-        }
-    }
-
-    /// Whether all units of a cycle are known to be taken.
-    #[inline(always)]
-    fn is_full(&self, at: u64) -> bool {
-        self.reaches(at) && self.ring[self.index(at)].into() == self.empty(at) + self.units
+        if self.take_here(from, 1) { from } else { self.search(from, 1).0 }
     }
 
     /// Takes `count` units if this cycle has all of them.
