@@ -25,7 +25,7 @@ const DRAWN: [&[&str]; 7] = [
 ];
 
 /// What figures are called on axes and in heads, and what they are multiplied by there.
-const CALLED: [(&str, &str, f64); 20] = [
+const CALLED: [(&str, &str, f64); 22] = [
     ("low_mpps", "Rate that meets the goal, Mpps", 1.0),
     ("high_mpps", "Rate that misses it, Mpps", 1.0),
     ("low_gbps", "Rate that meets the goal, Gbps", 1.0),
@@ -40,6 +40,8 @@ const CALLED: [(&str, &str, f64); 20] = [
     ("latency_ns.p99", "p99 latency", 1.0),
     ("transfer.goodput_gbps", "Goodput, Gbps", 1.0),
     ("transfer.transactions_per_second", "Transactions a second", 1.0),
+    ("transfer.test_idle", "Idle share of the test node", 1.0),
+    ("kinds.misses_per_kb", "Misses of the last level a KB", 1.0),
     ("timing.packet cost.saturation", "Saturation of cores that poll, %", 100.0),
     ("timing.packet cost.busy_cycles", "Cycles a packet, no empty polls", 1.0),
     ("timing.uncore events.ItoM_hit_percent", "The NIC's writes that hit, %", 1.0),
