@@ -260,8 +260,8 @@ impl WalkCache {
                     place
                 }
                 None => {
-                    let oldest = (0..).zip(&self.entries).min_by_key(|(_, entry)| entry.1);
-                    oldest.expect("there are entries").0
+                    let oldest = (0..self.entries.len()).min_by_key(|place| self.entries[*place].1);
+                    oldest.expect("there are entries")
                 }
             };
             self.entries[place] = (table.0, self.clock);

@@ -104,10 +104,9 @@ impl Tlb {
         let key = key(virt, space, size);
         let first = self.set(key);
         let set = first..first + self.ways;
-        let (keys, used) = (&self.keys[set.clone()], &self.used[set.clone()]);
         // An empty place before any other. One number, as two compared as a pair are much slower.
-        let ages = keys.iter().zip(used).map(|(key, used)| u64::from(*key != 0) << 63 | used);
-        let (oldest, _) = set.zip(ages).min_by_key(|(_, age)| *age).expect("a set has ways");
+        let age = |place: usize| u64::from(self.keys[place] != 0) << 63 | self.used[place];
+        let oldest = set.min_by_key(|place| age(*place)).expect("a set has ways");
         self.not_recent(oldest);
         self.forget(oldest);
         self.clock += 1;
