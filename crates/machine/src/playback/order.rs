@@ -24,9 +24,14 @@ struct Told {
 }
 
 impl Told {
+    /// Before its hart has so many instructions behind it, it comes to nothing that is not known.
+    fn until(&self) -> u64 {
+        if self.left > 0 { self.last.unwrap_or(0) } else { u64::MAX }
+    }
+
     /// Whether its hart, behind so many instructions, may come to what is not known.
     fn wants(&self, reached: u64) -> bool {
-        self.left > 0 && self.last.is_none_or(|last| last <= reached)
+        self.until() <= reached
     }
 }
 
@@ -107,11 +112,10 @@ impl Order {
         if self.paced.is_some() {
             return None;
         }
-        let told = &self.told[hart - self.harts.start];
-        let unknown = if told.left > 0 { told.last.unwrap_or(0) } else { u64::MAX };
         let first = self.upcoming.is_none().then(|| self.ahead.front()).flatten();
         let own = first.filter(|(event, _)| usize::from(event.hart) == hart);
-        Some(own.map_or(u64::MAX, |(event, _)| event.after).min(unknown))
+        let known = self.told[hart - self.harts.start].until();
+        Some(own.map_or(known, |(event, _)| event.after.min(known)))
     }
 
     /// Whether so much has been read that no hart comes to what is not known, or as much as there is room for; at another pace more, and
