@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::{LINE_BYTES, Walk};
 use doorbell_sim::ram::PAGE_BYTES;
-use doorbell_sim::{Op, OpClass, PhysAddr};
-use doorbell_trace::system::{Again, Allowance, DeviceEvent, Happening, Step, instructions};
+use doorbell_sim::{Allowance, NumberedBlocks, Op, PhysAddr};
+use doorbell_trace::system::{Again, DeviceEvent, Happening, Step, instructions};
 
 /// What was told.
 #[derive(Debug, Default)]
@@ -101,16 +101,14 @@ impl Recorder for Listener {
         Allowance { era: told.known[usize::from(hart)].era, ..AT_ONCE }
     }
 
-    fn again(&mut self, hart: u16, step: &Step, count: u64, mut blocks: &[u64]) -> Allowance {
+    fn again(&mut self, hart: u16, step: &Step, count: u64, blocks: &[u64]) -> Allowance {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = &told.known[usize::from(hart)];
         assert_eq!((step.space, step.trapped), (known.space, false));
-        let (mut found, words) = (0, blocks.len());
-        while let Some((head, rest)) = blocks.split_first() {
-            let (number, addresses) = ((head >> 32) as u32, *head as u32 as usize);
-            let (addresses, behind) = rest.split_at(addresses);
+        let (mut found, mut words) = (0, 0);
+        for (number, addresses) in NumberedBlocks(blocks) {
             assert!(known.blocks.contains(&number), "block {number} is not known");
-            assert!(found < AT_ONCE.instructions && words - blocks.len() < AT_ONCE.words, "too much at once");
+            assert!(found < AT_ONCE.instructions && words < AT_ONCE.words, "too much at once");
             let ops = &told.numbered[&(hart, number)];
             let differing: Vec<&Op> = ops.iter().filter(|op| differs(op)).collect();
             assert_eq!(differing.len(), addresses.len());
@@ -122,7 +120,7 @@ impl Recorder for Listener {
                 assert!(virt % LINE_BYTES + u64::from(op.size) <= LINE_BYTES, "{virt:#x} crosses a line");
             }
             found += instructions(ops);
-            blocks = behind;
+            words += 1 + addresses.len();
         }
         assert_eq!(found, count);
         told.instructions[usize::from(hart)] += count;
@@ -142,8 +140,7 @@ impl Recorder for Listener {
 
 /// Whether an op has another address each time.
 fn differs(op: &Op) -> bool {
-    let jumps = matches!(op.class, OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return);
-    op.class.is_memory() || jumps
+    op.class.is_memory() || op.class.has_computed_target()
 }
 
 /// An op as it is each time.

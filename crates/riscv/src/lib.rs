@@ -28,7 +28,7 @@ pub use aia::{AiaState, FileLevel, IDENTITIES};
 pub use compressed::decode_compressed;
 pub use engine::noted::Turn;
 pub use engine::template::op_of;
-pub use engine::{Allowance, Block, BlockOps, KnownBlocks};
+pub use engine::{Block, BlockOps, KnownBlocks};
 pub use event_counters::{EVENT_COUNTERS, EventCount};
 pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};
 pub use inspect::SHOWN_CSRS;

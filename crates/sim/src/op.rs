@@ -96,6 +96,11 @@ impl OpClass {
         )
     }
 
+    /// Whether it goes to an address that registers say.
+    pub const fn has_computed_target(self) -> bool {
+        matches!(self, OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return)
+    }
+
     /// Whether the op accesses cacheable memory, or asks for a line of it.
     pub const fn is_memory(self) -> bool {
         matches!(self, OpClass::Load | OpClass::Store | OpClass::Atomic | OpClass::Prefetch)

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::Walk;
-use doorbell_sim::{Op, PhysAddr};
+use doorbell_sim::{Allowance, Op, PhysAddr};
 use doorbell_symbols::Mode;
-use doorbell_trace::system::{Again, Allowance, Description, DeviceEvent, Step, TraceError, TraceWriter};
+use doorbell_trace::system::{Again, Description, DeviceEvent, Step, TraceError, TraceWriter};
 
 use crate::config::RunConfig;
 use crate::error::RunError;

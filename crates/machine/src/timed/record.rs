@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use doorbell_riscv::{BlockOps, Hart, KnownBlocks, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
-use doorbell_sim::{Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
-use doorbell_trace::system::{Again, Allowance, DeviceEvent, Dma, Happening, Step, Stored, instructions};
+use doorbell_sim::{Allowance, Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
+use doorbell_trace::system::{Again, DeviceEvent, Dma, Happening, Step, Stored, instructions};
 
 use super::Timing;
 use crate::events::Event;
@@ -185,7 +185,7 @@ impl Recording {
         let Recorded { done, over, fence, known, .. } = &mut harts[id];
         let mut slept = over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
         let id_told = id as u16;
-        known.goes_on(allowance(to.allowance(id_told)));
+        known.goes_on(to.allowance(id_told));
         let stop = hart.run_recorded(ram, until, known, |hart, ram, block| {
             let step = Step {
                 trapped: block.trapped,
@@ -197,13 +197,13 @@ impl Recording {
             *done += block.instructions;
             *fence = block.fence;
             let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
-            allowance(match block.ops {
+            match block.ops {
                 BlockOps::Known(blocks) => to.again(id_told, &step, block.instructions, blocks),
                 BlockOps::Listed(ops) => {
                     to.block(id_told, &step, again, ops, &mut |virt| hart.page_walk(ram, virt));
                     to.allowance(id_told)
                 }
-            })
+            }
         });
         if slept == Ps::ZERO {
             self.reached(id, hart.time());
@@ -300,11 +300,6 @@ impl Recording {
             self.to.event(&event);
         }
     }
-}
-
-/// What the recorder allows, as a hart is told it.
-fn allowance(Allowance { era, instructions, words }: Allowance) -> doorbell_riscv::Allowance {
-    doorbell_riscv::Allowance { era, instructions, words }
 }
 
 impl Machine {

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 
 use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::numbered::head;
 use doorbell_sim::ram::PAGE_BYTES;
-use doorbell_sim::{Op as TimedOp, OpClass, Ram};
+use doorbell_sim::{Allowance, Op as TimedOp, OpClass, Ram};
 
 use super::block::BlockId;
 use super::{Block, BlockOps, Exit};
@@ -21,17 +22,6 @@ const LATELY: usize = 1 << 16;
 const NO_NUMBER: u32 = u32::MAX;
 /// Pages that were told, by the low bits of theirs: more than the TLB has, as a page that comes back to it is not told again.
 const PAGES: usize = 1 << 13;
-
-/// What may be told by numbers, before whoever is told is asked again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowance {
-    /// As long as it is the same, blocks are known that were told in full by a number, and pages that were told with them. 0 if none are.
-    pub era: u64,
-    /// No more than the block with which so many instructions are reached.
-    pub instructions: u64,
-    /// No more than the block with which so many words of [`BlockOps::Known`](super::BlockOps) are reached.
-    pub words: usize,
-}
 
 /// What makes a block's ops the same but for addresses and a computed target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,7 +150,7 @@ impl KnownBlocks {
         }
         let before = self.held.len();
         let (count, computes) = (known.accesses, known.computes);
-        self.held.push(u64::from(number) << 32 | u64::from(count + u32::from(computes)));
+        self.held.push(head(number, count + u32::from(computes)));
         for (nth, access) in self.accesses[known.first as usize..][..count as usize].iter().enumerate() {
             let virt = hart.noted_address(nth);
             let entry = hart.tlb_entry(virt);
@@ -306,8 +296,7 @@ impl KnownBlocks {
         let first = self.accesses.len();
         self.accesses.extend(all.filter(|(_, op)| op.class.is_memory()).map(access));
         let (first, accesses) = (first as u32, (self.accesses.len() - first) as u32);
-        let jumps = [OpClass::IndirectJump, OpClass::IndirectCall, OpClass::Return];
-        let computes = self.scratch.last().is_some_and(|op| jumps.contains(&op.class));
+        let computes = self.scratch.last().is_some_and(|op| op.class.has_computed_target());
         self.blocks.push(Known { key, era: NEVER, first, accesses, computes });
         self.ops.push(self.scratch.clone());
         self.numbers.insert(key, number);

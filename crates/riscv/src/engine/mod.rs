@@ -29,7 +29,7 @@ use doorbell_sim::sharing::News;
 
 pub(crate) use block::Engine;
 use block::{BlockId, NO_BLOCK};
-pub use known::{Allowance, KnownBlocks};
+pub use known::KnownBlocks;
 pub use recorded::{Block, BlockOps};
 use recorded::{Told, Untold};
 

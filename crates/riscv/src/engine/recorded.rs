@@ -1,10 +1,10 @@
 //! Functional execution that is listened to: the same run loop, and after each block what of it retired, as timing models' ops.
 
-use doorbell_sim::{Op as TimedOp, OpSource, Ram, TranslationFence};
+use doorbell_sim::{Allowance, Op as TimedOp, OpSource, Ram, TranslationFence};
 
 use super::Exit;
 use super::block::{BlockId, Engine};
-use super::known::{Allowance, Key, KnownBlocks};
+use super::known::{Key, KnownBlocks};
 use super::noted::Retired;
 use crate::hart::{Hart, Privilege, Stop};
 
@@ -63,8 +63,7 @@ pub struct Block<'a> {
 pub enum BlockOps<'a> {
     /// One by one.
     Listed(&'a [TimedOp]),
-    /// Of several blocks those that their numbers stand for. A block's first word is its number in the upper half, and how many addresses
-    /// follow in the lower: those of its accesses, and behind them a computed target.
+    /// Of several blocks those that their numbers stand for ([`numbered`](doorbell_sim::numbered)).
     Known(&'a [u64]),
 }
 

@@ -5,8 +5,9 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
+use doorbell_sim::numbered::head;
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Op, OpClass, PhysAddr};
+use doorbell_sim::{Allowance, Op, OpClass, PhysAddr};
 
 use super::chunk::{self, Head};
 use super::encoder::HartEncoder;
@@ -82,7 +83,7 @@ impl Kept {
             }
             // What is told of the blocks held back may have ended the chunk.
             if self.allowance.era == era {
-                self.held.push(u64::from(again.shape) << 32 | ops.len() as u64);
+                self.held.push(head(again.shape, ops.len() as u32));
                 self.held.extend(ops.iter().map(|op| op.virt));
                 self.instructions += again.instructions;
                 let Allowance { instructions, words, .. } = self.allowance;

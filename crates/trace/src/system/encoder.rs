@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use doorbell_sim::memory::Walk;
-use doorbell_sim::{Op, Ps};
+use doorbell_sim::{NumberedBlocks, Op, Ps};
 
 use super::bytes::{put, put_difference};
 use super::hart::{
@@ -102,15 +102,13 @@ impl HartEncoder {
     /// Writes blocks that were written by their numbers in this chunk before, whose pages lie where they were told to, and whose addresses
     /// are of the same kinds as then. The step is told if it says anything that does not hold already. Says how many instructions and ops
     /// they have.
-    pub fn again(&mut self, step: Option<&Step>, mut blocks: &[u64]) -> (u64, usize) {
+    pub fn again(&mut self, step: Option<&Step>, blocks: &[u64]) -> (u64, usize) {
         if let Some(step) = step {
             self.marks(step);
         }
         let (mut instructions, mut ops) = (0, 0);
-        while let Some((head, rest)) = blocks.split_first() {
-            let (addresses, behind) = rest.split_at(*head as u32 as usize);
-            blocks = behind;
-            let size = self.once_more(head >> 32, addresses);
+        for (number, addresses) in NumberedBlocks(blocks) {
+            let size = self.once_more(number, addresses);
             instructions += u64::from(size.instructions);
             ops += size.ops as usize;
         }
@@ -118,7 +116,7 @@ impl HartEncoder {
     }
 
     #[inline]
-    fn once_more(&mut self, number: u64, addresses: &[u64]) -> Size {
+    fn once_more(&mut self, number: u32, addresses: &[u64]) -> Size {
         let shape = self.numbered.get(number as usize).copied().filter(|shape| *shape != NO_SHAPE);
         let shape = shape.expect("the block was written in full in this chunk") as usize;
         put(&mut self.columns[STEPS], shape as u64 + FIRST_SHAPE);

@@ -39,7 +39,6 @@ pub use encoder::Again;
 pub use hart::{Step, instructions};
 pub use merge::{Extent, Placed, merge};
 pub use reader::{ChunkPlace, Counts, DeviceReader, TraceFile};
-pub use told::Allowance;
 pub use writer::{CHUNK_INSTRUCTIONS, TraceWriter};
 
 /// What a trace is of.

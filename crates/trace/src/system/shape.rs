@@ -31,7 +31,7 @@ impl Address {
     /// Of an op that was executed.
     pub fn of(op: &Op) -> Address {
         match op.class {
-            OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return => Address::ComputedTarget,
+            class if class.has_computed_target() => Address::ComputedTarget,
             class if class.is_branch() => Address::Target,
             _ if op.virt == 0 && op.phys.0 == 0 => Address::None,
             _ if op.virt == op.phys.0 => Address::Physical,

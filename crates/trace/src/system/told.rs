@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
+use doorbell_sim::{Allowance, Op};
 
 use super::batch::Place;
 use super::hart::{Known, PAGE_SHIFT, Step};
@@ -18,18 +18,6 @@ const PAGE_BYTES: usize = 96;
 const WORD_BYTES: usize = 10;
 /// Blocks that are told by their numbers come in so many words at most, give or take one.
 const WORDS: usize = 1 << 10;
-
-/// What may be told by numbers ([`again`](super::TraceWriter::again)), before it is asked again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowance {
-    /// As long as it is the same, a block is known that was told in full by a number, if its pages were told as well and lie where they
-    /// did. 0 if none is.
-    pub era: u64,
-    /// No more than the block with which so many instructions are reached: the chunk may end.
-    pub instructions: u64,
-    /// No more than the block with which so many words are reached.
-    pub words: usize,
-}
 
 /// What was told of a hart.
 #[derive(Default)]

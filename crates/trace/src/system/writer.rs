@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
+use doorbell_sim::{Allowance, Op};
 
 use super::batch::Batch;
 use super::chunk::{self, END_MAGIC, Head, Kind};
@@ -17,7 +17,7 @@ use super::encoder::Again;
 use super::encoding::{Encoded, Encoding, Packed};
 use super::hart::{Step, instructions};
 use super::reader::{Counts, Index};
-use super::told::{Allowance, Told};
+use super::told::Told;
 use super::{Description, TraceError};
 
 /// Instructions of a chunk at most, give or take a block.
@@ -115,9 +115,8 @@ impl TraceWriter {
         self.harts[usize::from(hart)].allowance()
     }
 
-    /// A hart executed blocks once more, each of which differs from what was told of its number last in nothing but addresses. A block's first
-    /// word is its number in the upper half, and how many addresses follow in the lower. They are virtual: of its accesses, and behind them a
-    /// computed target. None of them is physical that was not, or the other way round. The step is the first block's; of the others space and
+    /// A hart executed [blocks](doorbell_sim::numbered) once more, each of which differs from what was told of its number last in nothing but
+    /// addresses, which are virtual. None of them is physical that was not, or the other way round. The step is the first block's; of the others space and
     /// thread are the same.
     pub fn again(
         &mut self,
