@@ -110,7 +110,7 @@ pub fn plot(spec: &PlotSpec, plan: &Plan, table: &Table, warnings: &mut Vec<Stri
     let (x_label, y_label) = (label(x, &spec.x), label(y, &spec.y));
     let mut drawn = match x.zip(y) {
         Some((x, y)) => {
-            let rows = plan.rows_at(table, &spec.at);
+            let rows = plan.rows_of(spec, table);
             Drawn { table, x, y, factor: 1.0, series: series.into_iter().collect(), rows }.plot()
         }
         None => ExperimentPlot::default(),

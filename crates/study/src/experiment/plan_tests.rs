@@ -148,12 +148,12 @@ fn rows_of_some_values_are_those_of_their_points() {
             cells: rows.iter().map(|row| Cell::Int(*row)).collect(),
         }],
     };
-    let at = |text: &str| toml::from_str(text).unwrap();
+    let at = |text: &str| values_at(&toml::from_str(text).unwrap()).unwrap();
     // The point 0 is not done.
-    assert_eq!(plan.rows_at(&index(&[1, 2, 3]), &at("\"core.frequency\" = \"2GHz\"")), [1, 2]);
-    assert_eq!(plan.rows_at(&index(&[1, 2, 3]), &at("\"core.ipc\" = 2\nrate = \"1Mpps\"")), [0, 2]);
-    assert_eq!(plan.rows_at(&index(&[3, 0]), &at("")), [0, 1], "of no values all");
-    assert!(plan.rows_at(&index(&[1, 2, 3]), &at("\"core.ipc\" = 3")).is_empty());
+    assert_eq!(plan.rows_at(&at("\"core.frequency\" = \"2GHz\""), &index(&[1, 2, 3])), [1, 2]);
+    assert_eq!(plan.rows_at(&at("\"core.ipc\" = 2\nrate = \"1Mpps\""), &index(&[1, 2, 3])), [0, 2]);
+    assert_eq!(plan.rows_at(&at(""), &index(&[3, 0])), [0, 1], "of no values all");
+    assert!(plan.rows_at(&at("\"core.ipc\" = 3"), &index(&[1, 2, 3])).is_empty());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::compare::student_97_5;
-use crate::experiment::{Plan, PlannedPoint, Table, values_at};
+use crate::experiment::{Plan, Table, values_at};
 
 /// What a paper says, and where our number for it comes from.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -299,12 +299,9 @@ impl First {
 
 /// The table's rows of these points; nothing unless there are any and all of them are done.
 fn rows_at(measured: &Measured, at: &[(String, String)]) -> Option<Vec<usize>> {
-    let index = measured.table.column("index")?;
-    let row_of =
-        |point: &PlannedPoint| index.cells.iter().position(|cell| cell.number() == Some(point.index as f64));
-    let points = measured.plan.points.iter().filter(|point| point.is_at(at));
-    let rows: Vec<usize> = points.map(row_of).collect::<Option<_>>()?;
-    (!rows.is_empty()).then_some(rows)
+    let points = measured.plan.points.iter().filter(|point| point.is_at(at)).count();
+    let rows = measured.plan.rows_at(at, &measured.table);
+    (!rows.is_empty() && rows.len() == points).then_some(rows)
 }
 
 /// The mean of a column over the rows of these points; nothing unless all of them are done and have a number.
