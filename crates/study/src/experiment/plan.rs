@@ -181,7 +181,11 @@ impl Plan {
             let at = values_at(&plot.at).map_err(ExperimentError::File)?;
             if !self.points.iter().any(|point| point.is_at(&at)) {
                 let at: Vec<String> = at.iter().map(|(path, value)| format!("{path}={value}")).collect();
-                let problem = format!("{}: no point has plot.at's {}", self.file.name(), at.join(", "));
+                let problem = format!(
+                    "{}: plot.at asks for points with {}, and there are none; take values of [grid], [[list]] or rates",
+                    self.file.name(),
+                    at.join(", ")
+                );
                 return Err(ExperimentError::File(problem));
             }
         }

@@ -180,7 +180,7 @@ fn every_wrong_file_is_answered_with_what_to_write() {
         ),
         (
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rate\"\nat = {{ rate = \"2Mpps\" }}\n"),
-            "no point has plot.at's rate=2Mpps",
+            "plot.at asks for points with rate=2Mpps, and there are none; take values of [grid]",
         ),
         (
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rat\"\n"),
