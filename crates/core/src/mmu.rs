@@ -4,6 +4,7 @@
 //! A hit of the first level takes no time of its own. A page enters the TLBs when its walk is asked for; what asks for it
 //! before the walk has ended does not wait for it. Global pages are entered once for each address space.
 
+use doorbell_sim::Ps;
 use doorbell_sim::calendar::Calendar;
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Walk};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::TlbConfig;
 use crate::saved::cycle;
 use crate::stats::Counts;
-use crate::tlb::{Tlb, size_of};
+use crate::tlb::{Tlb, position_of_least, size_of};
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -142,11 +143,8 @@ impl Mmu {
         let Some(walk) = walk else { return after_second };
         self.second.insert(virt, space, size);
         counts.walks += 1;
-        let first_free =
-            |walker: &Calendar| walker.first_gap(doorbell_sim::Ps(after_second), doorbell_sim::Ps(1)).0;
-        let walker = (0..self.walkers.len()).min_by_key(|index| first_free(&self.walkers[*index]));
-        let walker = &mut self.walkers[walker.expect("there is a walker")];
-        let begin = first_free(walker).min(after_second + WAIT_MAX);
+        let (walker, free) = self.walker(after_second);
+        let begin = free.min(after_second + WAIT_MAX);
         let entries = &walk.entries[..usize::from(walk.levels).min(walk.entries.len())];
         let mut now = begin;
         for entry in &entries[self.walk_cache.known(entries)..] {
@@ -156,9 +154,24 @@ impl Mmu {
         }
         now += u64::from(walk.faults) * self.fault_cycles;
         // How long it takes was not known when the gap was found: what does not fit is booked behind.
-        walker.book_raw(begin, now - begin);
+        self.walkers[walker].book_raw(begin, now - begin);
         counts.walk_cycles += now - at;
         now
+    }
+
+    /// The walker that is free first from a cycle on, and when.
+    fn walker(&self, from: u64) -> (usize, u64) {
+        let (mut walker, mut free) = (0, u64::MAX);
+        for (number, one) in self.walkers.iter().enumerate() {
+            let gap = one.first_gap(Ps(from), Ps(1)).0;
+            if gap < free {
+                (walker, free) = (number, gap);
+            }
+            if free <= from {
+                break;
+            }
+        }
+        (walker, free)
     }
 
     /// Enters a page without taking time.
@@ -259,10 +272,7 @@ impl WalkCache {
                     known = level + 1;
                     place
                 }
-                None => {
-                    let oldest = (0..self.entries.len()).min_by_key(|place| self.entries[*place].1);
-                    oldest.expect("there are entries")
-                }
+                None => position_of_least(self.entries.iter().map(|entry| entry.1)),
             };
             self.entries[place] = (table.0, self.clock);
             self.recent[level] = place;

@@ -104,9 +104,16 @@ impl Tlb {
         let key = key(virt, space, size);
         let first = self.set(key);
         let set = first..first + self.ways;
-        // An empty place before any other. One number, as two compared as a pair are much slower.
-        let age = |place: usize| u64::from(self.keys[place] != 0) << 63 | self.used[place];
-        let oldest = set.min_by_key(|place| age(*place)).expect("a set has ways");
+        let used = self.used[set.clone()].iter().copied();
+        let is_full = self.sizes.iter().sum::<u32>() as usize == self.keys.len();
+        let oldest = first
+            + if is_full {
+                position_of_least(used)
+            } else {
+                // An empty place before any other. One number, as two compared as a pair are much slower.
+                let ages = self.keys[set].iter().zip(used);
+                position_of_least(ages.map(|(key, used)| u64::from(*key != 0) << 63 | used))
+            };
         self.not_recent(oldest);
         self.forget(oldest);
         self.clock += 1;
@@ -163,6 +170,13 @@ impl Tlb {
             && self.sizes == sizes
             && self.keys.iter().all(|key| *key == 0 || key & VALID != 0)
     }
+}
+
+/// Which of some ages is the least, the first of equal ones. Looked for twice, as to keep the place beside the least age takes longer.
+#[inline]
+pub(crate) fn position_of_least(mut ages: impl Iterator<Item = u64> + Clone) -> usize {
+    let least = ages.clone().min().expect("there is one at least");
+    ages.position(|age| age == least).expect("the least is one of them")
 }
 
 /// The size, as an index, of a page of so many bytes (or the next smaller one that is told apart).

@@ -197,24 +197,23 @@ impl Replacer {
 
     fn ranked_victim(&mut self, set: usize, mask: u32) -> usize {
         let ranks = &mut self.state.ranks[set * self.ways..(set + 1) * self.ways];
-        // LRU wants the lowest stamp, RRIP the highest prediction; of equals the first way.
-        let turn = if self.form == Form::Stamps { u32::MAX } else { 0 };
-        let mut best: Option<(usize, u32)> = None;
-        for (way, rank) in ranks.iter().enumerate() {
-            let key = rank ^ turn;
-            if mask >> way & 1 != 0 && best.is_none_or(|(_, found)| key > found) {
-                best = Some((way, key));
-            }
+        if self.form == Form::Stamps {
+            return oldest(ranks, mask);
         }
-        let (way, key) = best.expect("a way mask names at least one way");
+        // The highest prediction that any of these ways has, and of equals the first way.
         let farthest = if self.kind == Replacement::Nru { NOT_RECENT } else { DISTANT };
-        if self.form == Form::Predictions && key < farthest {
-            // Ageing all until one is as far away as can be, in one step.
-            for (_, rank) in ranks.iter_mut().enumerate().filter(|(way, _)| mask >> way & 1 != 0) {
-                *rank += farthest - key;
+        for rank in (0..=farthest).rev() {
+            let ways = ways_with(ranks, rank) & mask;
+            if ways != 0 {
+                if rank < farthest {
+                    // Ageing all until one is as far away as can be, in one step.
+                    let aged = ranks.iter_mut().enumerate().filter(|(way, _)| mask >> way & 1 != 0);
+                    aged.for_each(|(_, old)| *old += farthest - rank);
+                }
+                return ways.trailing_zeros() as usize;
             }
         }
-        way
+        panic!("a way mask names at least one way")
     }
 
     /// How recently a way was used, the higher the later; or its prediction.
@@ -268,6 +267,34 @@ impl Replacer {
         self.state = state;
         orders
     }
+}
+
+/// The ways whose prediction is this one. Eight at a time, of which nothing is decided on the way, so that the host compares many at once.
+#[inline]
+fn ways_with(ranks: &[u32], rank: u32) -> u32 {
+    let (eights, rest) = ranks.as_chunks::<8>();
+    let bits = |found: u32, ranks: &[u32]| {
+        ranks.iter().rev().fold(found, |found, one| found << 1 | u32::from(*one == rank))
+    };
+    let found = bits(0, rest);
+    eights.iter().rev().fold(found, |found, eight| {
+        let mut ways = [0; 8];
+        ways.iter_mut()
+            .enumerate()
+            .for_each(|(way, bit)| *bit = if eight[way] == rank { 1 << way } else { 0 });
+        found << 8 | ways.into_iter().fold(0, |all, way| all | way)
+    })
+}
+
+/// The way of `mask` with the lowest stamp.
+fn oldest(stamps: &[u32], mask: u32) -> usize {
+    let mut best: Option<(usize, u32)> = None;
+    for (way, stamp) in stamps.iter().enumerate() {
+        if mask >> way & 1 != 0 && best.is_none_or(|(_, found)| *stamp < found) {
+            best = Some((way, *stamp));
+        }
+    }
+    best.expect("a way mask names at least one way").0
 }
 
 /// An order with one of its ways moved to the front.

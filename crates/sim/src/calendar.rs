@@ -46,8 +46,31 @@ impl Calendar {
     }
 
     /// The same in the owner's own unit of time.
+    #[inline]
     pub fn book_raw(&mut self, from: u64, length: u64) -> u64 {
         self.booked += length;
+        match self.busy.back() {
+            // Most come behind all others, where there is room.
+            Some(last) if last.1 < from && length > 0 => {
+                self.busy.push_back((from, from.saturating_add(length)));
+                self.give_up_oldest();
+                from
+            }
+            _ => self.book_between(from, length),
+        }
+    }
+
+    /// Gives the oldest gap up if there are too many.
+    #[inline]
+    fn give_up_oldest(&mut self) {
+        if self.busy.len() > STRETCHES_MAX
+            && let Some((_, end)) = self.busy.pop_front()
+        {
+            self.floor = end;
+        }
+    }
+
+    fn book_between(&mut self, from: u64, length: u64) -> u64 {
         let (start, index) = self.find(from, length);
         let end = start.saturating_add(length);
         // What touches its neighbours grows them.
@@ -63,11 +86,7 @@ impl Calendar {
             (false, false) if length > 0 => self.busy.insert(index, (start, end)),
             (false, false) => {}
         }
-        if self.busy.len() > STRETCHES_MAX
-            && let Some((_, end)) = self.busy.pop_front()
-        {
-            self.floor = end;
-        }
+        self.give_up_oldest();
         start
     }
 

@@ -179,6 +179,35 @@ mod tests {
         assert!(own.entries[..3].iter().zip(&other.entries[..3]).all(|(own, other)| own != other));
     }
 
+    /// Regions of 2 MiB that tables' shortcut has one place for, and spaces with the same addresses: where a page lies and what leads there
+    /// stays as it was told first, and no two pages, and no two last entries, lie at one place.
+    #[test]
+    fn what_was_told_once_stays_whichever_tables_are_used_between() {
+        let mut of = tables(SMALL, 1);
+        let pages = (0..3u16).flat_map(|space| {
+            (0..3u64).flat_map(move |far| (0..4).map(move |page| (space, (far << 29) + page * 200 * SMALL)))
+        });
+        let pages: Vec<(u16, u64)> = pages.collect();
+        let told: Vec<(PhysAddr, PhysAddr)> = pages
+            .iter()
+            .map(|(space, virt)| (of.translate(*space, *virt), of.walk(*space, *virt).entries[3]))
+            .collect();
+        let mut random = doorbell_sim::rng::Rng::stream(1, "pages");
+        for _ in 0..1_000 {
+            let one = random.below(pages.len() as u64) as usize;
+            let (space, virt) = pages[one];
+            // A clone has not been told any page yet.
+            let frame = Tables { recent: [None; RECENT], ..of.clone() }.translate(space, virt);
+            assert_eq!((frame, of.walk(space, virt).entries[3]), told[one], "{space} {virt:x}");
+        }
+        for places in
+            [told.iter().map(|one| one.0).collect::<Vec<_>>(), told.iter().map(|one| one.1).collect()]
+        {
+            let all: std::collections::BTreeSet<PhysAddr> = places.iter().copied().collect();
+            assert_eq!(all.len(), pages.len());
+        }
+    }
+
     #[test]
     fn a_seed_scatters_blocks_and_memory_that_is_used_up_is_noticed() {
         let blocks = |seed| {

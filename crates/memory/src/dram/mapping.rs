@@ -1,4 +1,7 @@
 //! Where an address lies: channel, rank, bank group, bank, row.
+//!
+//! Each bit of the place is the XOR of some bits of the line's number, hashes included. So the place of a line is that of its number's
+//! digits, each alone, taken together by XOR; and those of all digits there can be are known in advance.
 
 use super::config::{DramConfig, HashRows};
 use super::timing::DramTiming;
@@ -43,9 +46,67 @@ impl Place {
     }
 }
 
+/// Bits of a digit of a line's number.
+const DIGIT_BITS: u32 = 6;
+const DIGITS: usize = 1 << DIGIT_BITS;
+
+/// What a digit has of a place: its row, and the rest as [`Share::place`] takes it apart.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    row: u64,
+    rest: u64,
+}
+
+impl Share {
+    fn new((channel, place): (usize, Place)) -> Share {
+        let rest = u64::from(place.bank) | u64::from(place.group) << 16 | (channel as u64) << 32;
+        Share { row: place.row, rest }
+    }
+
+    #[inline]
+    fn place(self) -> (usize, Place) {
+        let Share { row, rest } = self;
+        ((rest >> 32) as usize, Place { row, bank: rest as u16, group: (rest >> 16) as u8 })
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
+    /// By a digit's place, the lowest first, and by the digit.
+    shares: Vec<[Share; DIGITS]>,
+}
+
+impl Mapping {
+    /// Reads the configuration's order of parts.
+    pub fn new(config: &DramConfig, timing: &DramTiming) -> Result<Mapping, String> {
+        let rule = Rule::new(config, timing)?;
+        let share = |from: u32, digit: usize| Share::new(rule.place((digit as u64) << from));
+        let shares = (0..u64::BITS).step_by(DIGIT_BITS as usize);
+        let shares = shares.map(|from| std::array::from_fn(|digit| share(from, digit))).collect();
+        Ok(Mapping { shares })
+    }
+
+    /// The channel and the place in it of a line, given by its number.
+    #[inline]
+    pub fn place(&self, line: u64) -> (usize, Place) {
+        let (mut rest, mut all) = (line, Share::default());
+        for shares in &self.shares {
+            let share = shares[rest as usize % DIGITS];
+            all.row ^= share.row;
+            all.rest ^= share.rest;
+            rest >>= DIGIT_BITS;
+            if rest == 0 {
+                break;
+            }
+        }
+        all.place()
+    }
+}
+
+/// How a place follows from all bits of a line's number.
+#[derive(Clone, Debug)]
+struct Rule {
     pieces: Vec<Piece>,
     bank_bits: u32,
     group_bits: u32,
@@ -58,9 +119,8 @@ pub(super) struct Mapping {
     channel_hash: bool,
 }
 
-impl Mapping {
-    /// Reads the configuration's order of parts.
-    pub fn new(config: &DramConfig, timing: &DramTiming) -> Result<Mapping, String> {
+impl Rule {
+    fn new(config: &DramConfig, timing: &DramTiming) -> Result<Rule, String> {
         let mut left = [0; 6];
         left[ROW] = timing.rows.trailing_zeros();
         left[RANK] = config.ranks.trailing_zeros();
@@ -97,7 +157,7 @@ impl Mapping {
             top.mask = u64::MAX >> top.from;
         }
         let channel_above = pieces.iter().filter(|piece| piece.part == CHANNEL).map(|piece| piece.from).max();
-        Ok(Mapping {
+        Ok(Rule {
             channel_above: channel_above.unwrap_or(0) + bits[CHANNEL],
             pieces: pieces.into_iter().filter(|piece| piece.mask != 0).collect(),
             bank_bits: bits[BANK],
@@ -110,9 +170,7 @@ impl Mapping {
         })
     }
 
-    /// The channel and the place in it of a line, given by its number.
-    #[inline]
-    pub fn place(&self, line: u64) -> (usize, Place) {
+    fn place(&self, line: u64) -> (usize, Place) {
         let mut parts = [0u64; 6];
         for piece in &self.pieces {
             parts[piece.part] |= (line >> piece.from & piece.mask) << piece.to;
@@ -138,7 +196,6 @@ impl Mapping {
     }
 
     /// The row as the hash of the bank sees it.
-    #[inline]
     fn hashing(&self, row: u64) -> u64 {
         let mut width = self.bank_bits + self.group_bits;
         if self.bank_hash_rows == HashRows::Low || width == 0 {
@@ -205,6 +262,33 @@ mod tests {
         let (channel, place) = mapping.place(line(77_777, 1, 2, 9, 3, 2, 1));
         assert_eq!((channel, place), (2, Place { row: 77_777, bank: 16 + 3 * 4 + 2, group: 8 + 3 }));
         assert_eq!(place.rank(), 1);
+    }
+
+    #[test]
+    fn a_place_is_that_of_all_bits_at_once() {
+        let mut random = doorbell_sim::rng::Rng::stream(1, "mapping");
+        for text in
+            ["row rank bank column:5 bank_group channel column:2", "channel bank bank_group rank row column"]
+        {
+            for (hash, rows) in [(false, HashRows::Low), (true, HashRows::Low), (true, HashRows::All)] {
+                let config = DramConfig {
+                    mapping: text.to_owned(),
+                    channels: 8,
+                    bank_hash: hash,
+                    bank_hash_rows: rows,
+                    channel_hash: hash,
+                    ..DramConfig::default()
+                };
+                let (mapping, rule) = (
+                    Mapping::new(&config, &config.timing()).unwrap(),
+                    Rule::new(&config, &config.timing()).unwrap(),
+                );
+                for _ in 0..10_000 {
+                    let line = random.next_u64() >> random.below(64);
+                    assert_eq!(mapping.place(line), rule.place(line), "{text} {hash} {rows:?} {line:x}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::batches::Batches;
 const BLOCK_OPS: usize = 64;
 /// Blocks are handed over when they have so many ops, 160 KiB.
 const BATCH_OPS: usize = 4096;
-/// Batches that wait at most.
-const BATCHES_AHEAD: usize = 3;
+/// Groups of batches that wait at most.
+const GROUPS_AHEAD: usize = 1;
 
 /// Blocks that follow each other.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub struct Blocks {
 impl Blocks {
     pub(super) fn new(mut stream: OpStream<Again>) -> io::Result<Blocks> {
         let batches =
-            Batches::new("trace ops", BATCHES_AHEAD, move |batch: &mut Batch| batch.fill(&mut stream))?;
+            Batches::new("trace ops", GROUPS_AHEAD, move |batch: &mut Batch| batch.fill(&mut stream))?;
         Ok(Blocks { batches, batch: Batch::default(), blocks: 0, ops: 0, position: 0 })
     }
 

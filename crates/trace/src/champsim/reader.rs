@@ -14,8 +14,8 @@ use crate::container::{Failure, MEMORY_MIB, Unpacker};
 
 /// 256 KiB, or 384 of the larger variant.
 const BLOCK_RECORDS: usize = 4096;
-/// How many blocks wait at most.
-const BLOCKS_AHEAD: usize = 3;
+/// How many groups of blocks wait at most.
+const BLOCKS_AHEAD: usize = 1;
 
 /// Decompressed bytes, a whole number of records unless they are the last ones.
 #[derive(Default)]

@@ -22,8 +22,8 @@ const BATCH: usize = 4096;
 const NO_SHAPE: usize = usize::MAX;
 /// Before a batch's first.
 const NO_STEP: usize = usize::MAX;
-/// Batches that are decoded ahead.
-const AHEAD: usize = 4;
+/// Groups of batches that are decoded ahead.
+const AHEAD: usize = 1;
 
 /// A block of a batch: its shape, its step, and where its addresses and the news before it end.
 #[derive(Clone, Copy)]

@@ -13,14 +13,20 @@ const ENTRY_BYTES: u64 = 8;
 const INDEX_BITS: u32 = 9;
 const ENTRIES: usize = 1 << INDEX_BITS;
 const TOP_LEVEL: u32 = 3;
+const LEVELS: usize = TOP_LEVEL as usize + 1;
 /// In which a kernel's image and its first tables lie, and no blocks.
 const TAKEN: u64 = LARGE;
 
-/// A table: where it lies, and what its entries lead to, plus one: a table's number, or a page's address. 0 is an entry that nobody needed yet.
+/// A table: where it lies, the entries that lead to it from the top on, and what its own lead to, plus one: a table's number, or a page's
+/// address. 0 is an entry that nobody needed yet.
 struct Table {
     addr: u64,
+    way: [u64; LEVELS],
     leads_to: Box<[u64; ENTRIES]>,
 }
+
+/// Last tables that were used lately and are found without the way to them, by the low bits of their regions.
+const RECENT: usize = 256;
 
 /// The page tables of all address spaces.
 pub(super) struct Kernel {
@@ -33,8 +39,8 @@ pub(super) struct Kernel {
     /// Number of the top table, by space and by what of an address is above that table's index: of addresses that do not fit, this tells
     /// tables apart too.
     roots: BTreeMap<(u16, u64), usize>,
-    /// The one that was used last.
-    last_root: Option<((u16, u64), usize)>,
+    /// Region, space and number of a last table each: a shortcut, of which nothing can be told from outside.
+    recent: Box<[Option<(u64, u16, u32)>; RECENT]>,
     pub is_full: bool,
 }
 
@@ -50,7 +56,8 @@ impl Kernel {
         let mut random = Rng::stream(seed, "playback.pages");
         (1..blocks.len()).rev().for_each(|last| blocks.swap(last, random.below(last as u64 + 1) as usize));
         let (tables, roots) = (Vec::new(), BTreeMap::new());
-        Kernel { page_size, blocks, next: 0, left: 0, tables, roots, last_root: None, is_full: false }
+        let recent = Box::new([None; RECENT]);
+        Kernel { page_size, blocks, next: 0, left: 0, tables, roots, recent, is_full: false }
     }
 
     pub fn page_size(&self) -> u64 {
@@ -76,56 +83,60 @@ impl Kernel {
         u32::from(self.page_size == LARGE)
     }
 
-    fn new_table(&mut self) -> usize {
+    fn new_table(&mut self, way: [u64; LEVELS]) -> usize {
         let addr = self.small_page();
-        self.tables.push(Table { addr, leads_to: Box::new([0; ENTRIES]) });
+        self.tables.push(Table { addr, way, leads_to: Box::new([0; ENTRIES]) });
         self.tables.len() - 1
     }
 
     fn root(&mut self, space: u16, virt: u64) -> usize {
         let key = (space, virt >> 12 >> (INDEX_BITS * (TOP_LEVEL + 1)));
-        if let Some((known, root)) = self.last_root
-            && known == key
-        {
-            return root;
-        }
-        let root = match self.roots.get(&key) {
+        match self.roots.get(&key) {
             Some(root) => *root,
             None => {
-                let root = self.new_table();
+                let root = self.new_table([0; LEVELS]);
                 self.roots.insert(key, root);
                 root
             }
-        };
-        self.last_root = Some((key, root));
-        root
+        }
     }
 
-    /// The tables that lead to an address, from the top one on, made where there are none. Returns the last one.
+    /// The table whose entries are of pages around an address, made with those that lead to it where there is none.
     #[inline]
-    fn descend(&mut self, space: u16, virt: u64, mut see: impl FnMut(u64)) -> usize {
-        let mut table = self.root(space, virt);
-        for level in (self.leaf()..=TOP_LEVEL).rev() {
-            let index = index(level, virt);
-            see(self.tables[table].addr + index as u64 * ENTRY_BYTES);
-            if level > self.leaf() {
-                let below = self.tables[table].leads_to[index];
-                table = match below {
-                    0 => {
-                        let below = self.new_table();
-                        self.tables[table].leads_to[index] = below as u64 + 1;
-                        below
-                    }
-                    _ => below as usize - 1,
-                };
+    fn last_table(&mut self, space: u16, virt: u64) -> usize {
+        let region = virt >> 12 >> (INDEX_BITS * (self.leaf() + 1));
+        let place = region as usize % RECENT;
+        match self.recent[place] {
+            Some((known, of, table)) if (known, of) == (region, space) => table as usize,
+            _ => {
+                let table = self.descend(space, virt);
+                self.recent[place] = Some((region, space, table as u32));
+                table
             }
+        }
+    }
+
+    fn descend(&mut self, space: u16, virt: u64) -> usize {
+        let mut table = self.root(space, virt);
+        for level in (self.leaf() + 1..=TOP_LEVEL).rev() {
+            let index = index(level, virt);
+            table = match self.tables[table].leads_to[index] {
+                0 => {
+                    let Table { addr, mut way, .. } = self.tables[table];
+                    way[(TOP_LEVEL - level) as usize] = addr + index as u64 * ENTRY_BYTES;
+                    let below = self.new_table(way);
+                    self.tables[table].leads_to[index] = below as u64 + 1;
+                    below
+                }
+                below => below as usize - 1,
+            };
         }
         table
     }
 
     /// Where a page lies, with the tables that lead to it.
     pub fn frame(&mut self, space: u16, virt: u64) -> u64 {
-        let table = self.descend(space, virt, |_| {});
+        let table = self.last_table(space, virt);
         let index = index(self.leaf(), virt);
         let known = self.tables[table].leads_to[index];
         if known != 0 {
@@ -138,12 +149,13 @@ impl Kernel {
 
     /// The entries that lead to an address.
     pub fn walk(&mut self, space: u16, virt: u64) -> Walk {
-        let levels = (TOP_LEVEL - self.leaf() + 1) as u8;
+        let last = self.last_table(space, virt);
+        let leaf = self.leaf();
+        let Table { addr, way, .. } = &self.tables[last];
+        let levels = (TOP_LEVEL - leaf + 1) as u8;
         let mut walk = Walk { levels, page_bytes: self.page_size, ..Walk::default() };
-        let mut entries = walk.entries.iter_mut();
-        self.descend(space, virt, |addr| {
-            *entries.next().expect("a walk has room for all levels") = PhysAddr(addr);
-        });
+        walk.entries.iter_mut().zip(way).for_each(|(entry, addr)| *entry = PhysAddr(*addr));
+        walk.entries[usize::from(levels) - 1] = PhysAddr(addr + index(leaf, virt) as u64 * ENTRY_BYTES);
         walk
     }
 }
