@@ -8,7 +8,7 @@
 //! be lost: at both edges alike.
 
 use doorbell_machine::{CheckpointFile, Limits, Machine, Mode, Outcome};
-use doorbell_results::{Figure, FigureGroup, PortFigures, Throughput, WindowSummary};
+use doorbell_results::{Figure, FigureGroup, PortFigures, Throughput, WatchedFigures, WindowSummary};
 use doorbell_sim::{Bytes, Frame, Ps};
 
 use crate::control::{Control, LINES_SHOWN, run_watched};
@@ -24,7 +24,7 @@ const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
 
 /// Up to when a program is asked for what it has seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
+pub(crate) enum Until {
     Now,
     All,
 }
@@ -43,17 +43,19 @@ pub struct Counting {
     pub bytes: &'static str,
     /// and frames that were lost between the NIC's driver and it.
     pub lost: &'static str,
+    /// Rules that matched.
+    pub alerts: &'static str,
     /// So many frames may be under way to it more at one time than at another although nothing fills: they are handed over block by block.
     pub block: u64,
 }
 
 /// What a program had counted when it had seen all that came before an edge of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Reading {
+pub(crate) struct Reading {
     /// By counter, in the order of [`Counting::counters`].
     values: Vec<u64>,
-    /// Frames that the NICs had put into memory.
-    accepted: u64,
+    /// Frames that there were to see.
+    had: u64,
     /// Frames that it had seen at the edge itself.
     by_now: u64,
 }
@@ -85,15 +87,15 @@ impl Counting {
     }
 
     /// What both texts of an edge say, if it adds up.
-    fn read(&self, now: &str, all: &str, accepted: u64) -> Result<Reading, String> {
+    pub(crate) fn read(&self, now: &str, all: &str, had: u64) -> Result<Reading, String> {
         let values = self.values(all)?;
         let by_now = self.of(&self.values(now)?, self.seen);
         // Nothing else reaches the NIC, and nothing is left inside: each frame was seen, or lost by name.
         let (seen, lost) = (self.of(&values, self.seen), self.of(&values, self.lost));
         match seen.checked_add(lost) {
-            Some(sum) if sum == accepted && by_now <= seen => Ok(Reading { values, accepted, by_now }),
+            Some(sum) if sum == had && by_now <= seen => Ok(Reading { values, had, by_now }),
             _ => Err(format!(
-                "{} has seen {seen} frames ({by_now} of them by then) and lost {lost}, and the NIC has put {accepted} into memory",
+                "{} has seen {seen} frames ({by_now} of them by then) and lost {lost}, and by the NIC's books there were {had}",
                 self.program
             )),
         }
@@ -105,7 +107,7 @@ impl Counting {
     }
 
     /// What was counted between two readings.
-    fn between(&'static self, begin: &Reading, end: &Reading, overhead: Bytes) -> Counted {
+    pub(crate) fn between(&'static self, begin: &Reading, end: &Reading, overhead: Bytes) -> Counted {
         let since = |name: &str| self.of(&end.values, name).saturating_sub(self.of(&begin.values, name));
         let figures =
             self.counters.iter().map(|(name, _)| Figure { name: (*name).to_owned(), value: since(name) });
@@ -114,7 +116,7 @@ impl Counting {
             figures: figures.collect(),
             seen: since(self.seen),
             bytes: since(self.bytes),
-            unseen: (end.accepted - begin.accepted).saturating_sub(since(self.seen)),
+            unseen: (end.had - begin.had).saturating_sub(since(self.seen)),
             arrived: end.by_now.saturating_sub(begin.by_now),
             overhead,
         }
@@ -163,6 +165,19 @@ impl Counted {
         }
     }
 
+    /// The same in a few words, of a port that something else uses.
+    pub fn watched(&self) -> WatchedFigures {
+        let Counted { counting, figures, seen, unseen, .. } = self;
+        let alerts = figures.iter().find(|figure| figure.name == counting.alerts);
+        WatchedFigures {
+            program: counting.program.to_owned(),
+            frames: seen + unseen,
+            seen: *seen,
+            dropped: *unseen,
+            alerts: alerts.map_or(0, |figure| figure.value),
+        }
+    }
+
     /// Adds what was counted to the figures of the port that the program watches.
     pub fn tell(self, ports: &mut [PortFigures]) {
         let title = format!("What {} has counted", self.counting.program);
@@ -202,10 +217,10 @@ fn ask(
     control: &mut Control,
 ) -> Result<Machine, RunError> {
     let mut machine = session.plan.restored(edge)?;
-    machine.set_mode(Mode::Functional);
     machine.stop_traffic();
     let guest = session.guest();
     if until == Until::All {
+        machine.set_mode(Mode::Functional);
         let loads = Load::of_ports(session.config(), session.workload());
         let params = &session.config().run;
         if !(Run { system: &mut machine, guest, control, loads: &loads, params }).drain()? {
@@ -215,25 +230,40 @@ fn ask(
             ));
         }
     }
-    control.begin("counting", machine.now(), None);
-    machine.console.watch(Some(&format!("{}: counted", counting.program)));
-    machine.type_input(match until {
-        Until::Now => b"now\n",
-        Until::All => b"all\n",
-    });
-    let end = machine.now().saturating_add(PATIENCE);
-    let limits = Limits { on_marker: true, ..Limits::until(end) };
-    match run_watched(&mut machine, guest, &limits, control)? {
-        Outcome::Marker => Ok(machine),
-        outcome => {
-            let why =
-                format!("{} does not say what it has counted: {}", counting.program, describe(outcome, end));
-            Err(unfinished(&machine, why))
+    counting.asked(&mut machine, guest, until, control)?;
+    Ok(machine)
+}
+
+impl Counting {
+    /// Asks the program of a machine to which nothing is sent any more, and lets it go on, functionally, until it has said what it counted.
+    pub(crate) fn asked(
+        &self,
+        machine: &mut Machine,
+        guest: &str,
+        until: Until,
+        control: &mut Control,
+    ) -> Result<(), RunError> {
+        machine.set_mode(Mode::Functional);
+        control.begin("counting", machine.now(), None);
+        machine.console.watch(Some(&format!("{}: counted", self.program)));
+        machine.type_input(match until {
+            Until::Now => b"now\n",
+            Until::All => b"all\n",
+        });
+        let end = machine.now().saturating_add(PATIENCE);
+        let limits = Limits { on_marker: true, ..Limits::until(end) };
+        match run_watched(machine, guest, &limits, control)? {
+            Outcome::Marker => Ok(()),
+            outcome => {
+                let why =
+                    format!("{} does not say what it has counted: {}", self.program, describe(outcome, end));
+                Err(unfinished(machine, why))
+            }
         }
     }
 }
 
-fn unfinished(machine: &Machine, why: String) -> RunError {
+pub(crate) fn unfinished(machine: &Machine, why: String) -> RunError {
     RunError::Unfinished { why, console: machine.console.last_lines(LINES_SHOWN) }
 }
 
@@ -252,6 +282,7 @@ mod tests {
         seen: "seen",
         bytes: "bytes",
         lost: "lost",
+        alerts: "alerts",
         block: 89,
     };
 
@@ -266,12 +297,12 @@ mod tests {
     fn what_is_said_has_every_counter_and_every_frame() {
         let now = said(80, 9, 7);
         let reading = IDS.read(&now, &said(90, 10, 7), 100).unwrap();
-        assert_eq!(reading, Reading { values: vec![90, 5400, 10, 7], accepted: 100, by_now: 80 });
+        assert_eq!(reading, Reading { values: vec![90, 5400, 10, 7], had: 100, by_now: 80 });
         for (all, accepted, says) in [
             (
                 said(90, 10, 7),
                 101,
-                "ids has seen 90 frames (80 of them by then) and lost 10, and the NIC has put 101",
+                "ids has seen 90 frames (80 of them by then) and lost 10, and by the NIC's books there were 101",
             ),
             (said(70, 30, 7), 100, "has seen 70 frames (80 of them by then)"),
             (said(90, 10, 7).replace("alerts", "alarms"), 100, "ids does not say alerts"),
@@ -291,6 +322,9 @@ mod tests {
         let counted = BLOCKS.between(&begin, &end, Bytes(20));
         let alerts = counted.figures.iter().find(|figure| figure.name == "alerts");
         assert_eq!((counted.seen, counted.unseen, alerts.map(|figure| figure.value)), (600, 200, Some(2)));
+        let watched = counted.watched();
+        assert_eq!((watched.frames, watched.seen, watched.dropped, watched.alerts), (800, 600, 200, 2));
+        assert_eq!(watched.seen_share(), Some(0.75));
         // 1000 frames of 64 B with FCS are offered in a millisecond, of which the NIC drops 200.
         let window = WindowSummary {
             seconds: 1e-3,

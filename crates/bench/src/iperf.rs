@@ -147,6 +147,7 @@ impl Transfers for IperfConfig {
             protocol: self.protocol,
             transaction: None,
             failure: |console| Some(result(console)?["error"].as_str()?.to_owned()),
+            counting: None,
             servers: shards::ports(PORT, self.cores, self.cores),
         }
     }

@@ -70,6 +70,7 @@ mod timing;
 mod touch;
 mod transfer;
 mod trial;
+mod watched;
 mod web;
 mod window;
 

@@ -5,6 +5,7 @@ use doorbell_machine::{Carried, Network};
 use doorbell_results::Protocol;
 use doorbell_sim::stats::Stats;
 
+use crate::counting::Counting;
 use crate::interval::{Interval, all_dropped};
 use crate::run_up::RunUp;
 use crate::window::{NicTotals, port_totals};
@@ -32,6 +33,8 @@ pub(crate) struct Load {
     pub transaction: Option<Transaction>,
     /// What the program says of its failure on the client's console.
     pub failure: fn(&str) -> Option<String>,
+    /// What counts at the server the frames that it watches, if something does.
+    pub counting: Option<&'static Counting>,
     /// The ports of the servers of each core, by core, if there are several.
     pub servers: Vec<Vec<u16>>,
 }

@@ -13,9 +13,11 @@ use crate::control::Control;
 use crate::error::RunError;
 use crate::kernel::KernelConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
+use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
+use crate::suricata::{self, SuricataConfig};
 use crate::testbed::Testbed;
 use crate::transfer::{self, Pair, TransferConfig, Transfers, role};
 use crate::{cores, shards};
@@ -65,6 +67,24 @@ impl NetperfTest {
     }
 }
 
+/// What watches the server's port beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Ids {
+    /// Nothing.
+    #[default]
+    None,
+    /// suricata, as its own keys have it.
+    Suricata,
+}
+
+impl Ids {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_none(&self) -> bool {
+        *self == Ids::None
+    }
+}
+
 /// netperf's options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -86,6 +106,10 @@ pub struct NetperfConfig {
     /// `run.settle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u32>,
+    /// An intrusion detection system that watches a copy of the server's traffic on the server's own core: `none` or `suricata`, of which its
+    /// keys say the rest. It needs a `platform.ram` of 384MiB, and one core.
+    #[serde(skip_serializing_if = "Ids::is_none")]
+    pub ids: Ids,
 }
 
 impl Default for NetperfConfig {
@@ -97,6 +121,7 @@ impl Default for NetperfConfig {
             request: 1,
             response: 1,
             seconds: None,
+            ids: Ids::None,
         }
     }
 }
@@ -110,6 +135,18 @@ impl Options for NetperfConfig {
             return refused("streams", format!("{} is not from 1 to 16", self.streams));
         }
         shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
+        if self.ids == Ids::Suricata {
+            config.options::<SuricataConfig>().check_beside(config)?;
+            if self.cores != 1 {
+                let problem = "suricata watches a server of one core; leave out netperf.cores";
+                return refused("ids", problem.to_owned());
+            }
+            if self.test == NetperfTest::TcpMaerts {
+                let problem =
+                    "what is watched receives, and TCP_MAERTS has the server send; choose another test";
+                return refused("ids", problem.to_owned());
+            }
+        }
         let udp = self.test == NetperfTest::UdpRr;
         let most = match config.options::<KernelConfig>().mtu.unwrap_or(1500) {
             mtu if udp => mtu.saturating_sub(UDP_HEADERS),
@@ -188,6 +225,7 @@ impl Transfers for NetperfConfig {
             transaction: (!self.test.is_stream())
                 .then_some(Transaction { node: 0, bytes: u64::from(self.response) }),
             failure: |_| None,
+            counting: (self.ids == Ids::Suricata).then_some(&suricata::COUNTING),
             servers: shards::ports(PORT, self.streams, self.cores),
         }
     }
@@ -195,6 +233,9 @@ impl Transfers for NetperfConfig {
     /// netserver in node 0, netperf in node 1.
     fn pair(&self) -> Pair {
         let (server, client) = match self.cores {
+            1 if self.ids == Ids::Suricata => {
+                (role!("netperf-watched", "doorbell: ready"), role!("netperf-client", "netperf: waiting"))
+            }
             1 => (role!("netperf-server", "Starting netserver"), role!("netperf-client", "netperf: waiting")),
             _ => {
                 (role!("netperf-servers", "Starting netserver"), role!("netperf-clients", "netperf: waiting"))
@@ -202,6 +243,24 @@ impl Transfers for NetperfConfig {
         };
         shards::on_cores(self.cores, Pair { image: "netperf", server, client })
     }
+}
+
+/// What runs in the nodes.
+pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
+    let (own, suricata) = (config.options::<NetperfConfig>(), config.options::<SuricataConfig>());
+    let Pair { image, server, client } = own.pair();
+    if own.ids == Ids::Suricata {
+        let server = server.after(&suricata.told_beside());
+        let [server, client] =
+            [(server, transfer::SERVER, "netperf-suricata"), (client, transfer::CLIENT, image)]
+                .map(|(role, address, image)| role.guest(config, image, (address, 1), ""));
+        return Ok(vec![server, client]);
+    }
+    if *suricata != SuricataConfig::default() {
+        let problem = "its keys are set, and nothing watches; add netperf.ids=suricata, or leave them out";
+        return Err(ConfigError::new("suricata", problem));
+    }
+    Ok(Pair { image, server, client }.guests(config))
 }
 
 /// A test that goes on is at its pace when measurements begin.
@@ -308,6 +367,30 @@ mod tests {
             (&["netperf.seconds=1", "transfer.samples=2"], "netperf.seconds: samples"),
             (&["netperf.seconds=61"], "netperf.seconds: 61 is not from 1 to 60"),
             (&["netperf.test=TCP_CRR"], "netperf.test"),
+            (&["netperf.ids=snort"], "netperf.ids"),
+            (&["netperf.ids=suricata"], "platform.ram: 256MiB is too little for suricata"),
+            (&["netperf.ids=suricata", "platform.nics=2"], "netperf.ids: suricata watches the port"),
+            (
+                &["netperf.ids=suricata", "platform.ram=384MiB", "netperf.test=TCP_MAERTS"],
+                "netperf.ids: what is watched receives",
+            ),
+            (&["netperf.ids=suricata", "kernel.gro=true"], "kernel.gro: suricata switches it off"),
+            (
+                &["netperf.ids=suricata", "kernel.mtu=9000", "suricata.tpacket_v3=false"],
+                "suricata.tpacket_v3: a ring of frames has room for an MTU of 1500, not of 9000",
+            ),
+            (
+                &[
+                    "netperf.ids=suricata",
+                    "netperf.cores=2",
+                    "netperf.streams=2",
+                    "platform.ram=384MiB",
+                    "platform.harts=2",
+                    "nic.model=82576",
+                    "platform.interrupts=aia",
+                ],
+                "netperf.ids: suricata watches a server of one core",
+            ),
             (&["transfer.samples=0"], "transfer.samples: 0 is not from 1 to 1000"),
             (&["kernel.mtu=9001"], "kernel.mtu: 9001 is not from 576 to 9000"),
         ] {
@@ -316,6 +399,32 @@ mod tests {
         }
         let jumbo = ["netperf.test=UDP_RR", "netperf.response=1473", "kernel.mtu=9000"];
         assert!(typed(&jumbo).is_ok());
+    }
+
+    fn guests_of(set: &[&str]) -> Result<Vec<NodeGuest>, String> {
+        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+        guests(&resolve("fast", &set).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn suricata_watches_the_server_alone_and_only_if_it_is_asked_to() {
+        let ids = ["netperf.ids=suricata", "platform.ram=384MiB"];
+        let all = guests_of(&[&ids[..], &["suricata.rules=3", "suricata.depth=2MiB"]].concat()).unwrap();
+        assert_eq!([&*all[0].image, &*all[1].image], ["netperf-suricata", "netperf"]);
+        let lines = &all[0].script.as_ref().unwrap().1;
+        assert!(
+            lines.contains("rules=3 runmode=workers ring=2048 v3=yes checksums=kernel depth=2097152\n"),
+            "{lines}"
+        );
+        let usual = guests_of(&ids).unwrap();
+        let lines = &usual[0].script.as_ref().unwrap().1;
+        assert!(
+            lines.contains("rules=12 ") && lines.contains(" depth=0\n"),
+            "the image's own, and all of a stream"
+        );
+        assert_eq!(guests_of(&[]).unwrap()[0].image, "netperf");
+        let error = guests_of(&["suricata.ring=64"]).unwrap_err();
+        assert!(error.starts_with("suricata: its keys are set, and nothing watches"), "{error}");
     }
 
     #[test]

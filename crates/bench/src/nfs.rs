@@ -101,6 +101,7 @@ impl Transfers for NfsConfig {
             in_parts: true,
             transaction: None,
             failure: |_| None,
+            counting: None,
             servers: Vec::new(),
         }
     }

@@ -132,7 +132,8 @@ pub fn image_for(image: &str, machine: &MachineConfig) -> String {
 }
 
 /// Built-in images whose ports Linux drives, under names by number: eth0, eth1.
-const BY_LINUX: [&str; 7] = ["net", "netperf", "nfs", "servers", "apache", "nat", "suricata"];
+const BY_LINUX: [&str; 8] =
+    ["net", "netperf", "netperf-suricata", "nfs", "servers", "apache", "nat", "suricata"];
 
 /// Whether the ports that a user's script in a built-in image goes by are the machine's: Linux numbers them driver by driver. Benchmarks name
 /// theirs by place (`kernel.rs`).

@@ -134,6 +134,7 @@ impl Transfers for RedisConfig {
             in_parts: true,
             transaction: Some(Transaction { node: 0, bytes: self.answer() }),
             failure: |_| None,
+            counting: None,
             servers: shards::ports(PORT, *cores, *cores),
         }
     }

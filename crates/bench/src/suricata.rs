@@ -4,13 +4,14 @@
 use std::ops::RangeInclusive;
 
 use doorbell_machine::ConfigError;
+use doorbell_sim::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::counting::Counting;
 use crate::drive::{DriveConfig, DriveKind};
-use crate::kernel;
+use crate::kernel::{self, KernelConfig};
 use crate::options::{self, Options};
 
 /// The machine that it needs: suricata's tables and its ring. It is handed frames in blocks, of which a measurement should have many.
@@ -19,6 +20,12 @@ pub(crate) const DEFAULTS: &[&str] =
 
 /// Rules that it can be given.
 const RULES: RangeInclusive<u32> = 0..=2000;
+/// Those of the image itself.
+const OWN_RULES: u32 = 12;
+/// The farthest that it can be told to look.
+const DEPTH_MAX: Bytes = Bytes(1 << 30);
+/// What a frame of a ring without blocks has room for.
+const MTU_IN_FRAMES: u32 = 1500;
 /// Frames of its ring.
 const RING: RangeInclusive<u32> = 64..=65_536;
 /// What Linux and suricata need beside what follows.
@@ -51,6 +58,7 @@ pub(crate) const COUNTING: Counting = Counting {
     seen: "decoder.pkts",
     bytes: "decoder.bytes",
     lost: "capture.kernel_drops",
+    alerts: "detect.alert",
     // Of 32 KiB, if frames are short.
     block: 300,
 };
@@ -97,6 +105,10 @@ pub struct SuricataConfig {
     pub tpacket_v3: bool,
     /// Whether it checks checksums (af-packet.checksum-checks): "yes", "no", or "kernel", which leaves out packets that the kernel says have none yet.
     pub checksums: Checksums,
+    /// How far it looks into each direction of a TCP connection (stream.reassembly.depth), at most 1GiB; 0B is to its end. Unless given it is 1MiB,
+    /// and to its end beside a server (`netperf.ids`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<Bytes>,
 }
 
 impl Default for SuricataConfig {
@@ -107,6 +119,7 @@ impl Default for SuricataConfig {
             ring: 2048,
             tpacket_v3: true,
             checksums: Checksums::Kernel,
+            depth: None,
         }
     }
 }
@@ -120,12 +133,47 @@ impl Options for SuricataConfig {
             let problem = format!("{} is not from {} to {}", self.ring, RING.start(), RING.end());
             return Err(ConfigError::new("suricata.ring", problem));
         }
+        if self.depth.is_some_and(|depth| depth > DEPTH_MAX) {
+            let problem = "it must be at most 1GiB, or 0B, which is to a connection's end";
+            return Err(ConfigError::new("suricata.depth", problem));
+        }
         // Without a number of rules it is the configuration of another benchmark.
-        self.rules.map_or(Ok(()), |rules| self.check_machine(rules, config))
+        self.rules.map_or(Ok(()), |rules| {
+            if config.options::<DriveConfig>().kind == DriveKind::Node {
+                let problem =
+                    "what suricata has seen is asked of one machine alone; here it must be \"generator\", or a server that it \
+                     watches is driven: doorbell run netperf --set netperf.ids=suricata";
+                return Err(ConfigError::new("drive.kind", problem));
+            }
+            self.check_machine(rules, config)
+        })
     }
 }
 
 impl SuricataConfig {
+    /// Whether it can watch a port of this machine on which something else is served.
+    pub(crate) fn check_beside(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        if config.platform.nics != 1 {
+            let problem =
+                "suricata watches the port of a server that has one (platform.nics = 1); leave it out";
+            return Err(ConfigError::new("netperf.ids", problem));
+        }
+        let kernel = config.options::<KernelConfig>();
+        let offloads = [("gro", kernel.gro), ("tso", kernel.tso), ("gso", kernel.gso)];
+        if let Some((name, _)) = offloads.into_iter().find(|(_, on)| *on == Some(true)) {
+            let problem =
+                "suricata switches it off where it watches, to see frames as they are; leave it out";
+            return Err(ConfigError::new(format!("kernel.{name}"), problem));
+        }
+        if let Some(mtu) = kernel.mtu.filter(|mtu| !self.tpacket_v3 && *mtu > MTU_IN_FRAMES) {
+            let problem = format!(
+                "a ring of frames has room for an MTU of {MTU_IN_FRAMES}, not of {mtu}; leave one of both out"
+            );
+            return Err(ConfigError::new("suricata.tpacket_v3", problem));
+        }
+        self.check_machine(self.rules.unwrap_or(OWN_RULES), config)
+    }
+
     fn check_machine(&self, rules: u32, config: &RunConfig) -> Result<(), ConfigError> {
         if !RULES.contains(&rules) {
             let problem = format!("{rules} is not from {} to {}", RULES.start(), RULES.end());
@@ -134,11 +182,6 @@ impl SuricataConfig {
         if config.platform.nics != 1 {
             let problem = format!("{}, and suricata watches one port: leave it at 1", config.platform.nics);
             return Err(ConfigError::new("platform.nics", problem));
-        }
-        if config.options::<DriveConfig>().kind == DriveKind::Node {
-            let problem =
-                "what suricata has seen is asked of one machine alone; here it must be \"generator\"";
-            return Err(ConfigError::new("drive.kind", problem));
         }
         let ring = u64::from(self.ring) * FRAME_BYTES;
         let needed = RAM_BESIDE + ring.saturating_sub(RING_BESIDE);
@@ -156,20 +199,32 @@ impl SuricataConfig {
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<SuricataConfig>();
-    let runmode = match own.runmode {
-        Runmode::Workers => "workers",
-        Runmode::Single => "single",
-        Runmode::Autofp => "autofp",
-    };
-    let checksums = match own.checksums {
-        Checksums::Kernel => "kernel",
-        Checksums::Yes => "yes",
-        Checksums::No => "no",
-    };
-    let v3 = if own.tpacket_v3 { "yes" } else { "no" };
-    let rules = own.rules.unwrap_or_default();
-    let told = format!("rules={rules} runmode={runmode} ring={} v3={v3} checksums={checksums}", own.ring);
-    kernel::words("suricata", &[told], config)
+    kernel::words("suricata", &[own.told(own.rules.unwrap_or_default())], config)
+}
+
+impl SuricataConfig {
+    /// What the script of a server that it watches is told.
+    pub(crate) fn told_beside(&self) -> String {
+        let depth = self.depth.or(Some(Bytes(0)));
+        SuricataConfig { depth, ..self.clone() }.told(self.rules.unwrap_or(OWN_RULES))
+    }
+
+    /// What the image's script is told.
+    fn told(&self, rules: u32) -> String {
+        let runmode = match self.runmode {
+            Runmode::Workers => "workers",
+            Runmode::Single => "single",
+            Runmode::Autofp => "autofp",
+        };
+        let checksums = match self.checksums {
+            Checksums::Kernel => "kernel",
+            Checksums::Yes => "yes",
+            Checksums::No => "no",
+        };
+        let v3 = if self.tpacket_v3 { "yes" } else { "no" };
+        let depth = self.depth.map_or(String::new(), |depth| format!(" depth={}", depth.0));
+        format!("rules={rules} runmode={runmode} ring={} v3={v3} checksums={checksums}{depth}", self.ring)
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +254,7 @@ mod tests {
             ("suricata.ring=63", "suricata.ring: 63 is not from 64 to 65536"),
             ("suricata.runmode=many", "suricata.runmode"),
             ("platform.nics=2", "suricata watches one port"),
+            ("suricata.depth=2GiB", "suricata.depth: it must be at most 1GiB"),
             ("drive.kind=node", "drive.kind"),
             ("platform.ram=320MiB", "platform.ram: 320MiB is too little"),
         ] {

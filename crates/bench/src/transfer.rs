@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::counting::Counting;
 use crate::course::{Course, MEASURED};
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
@@ -28,13 +29,14 @@ use crate::shards;
 use crate::steady::{Pace, Watch};
 use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
+use crate::watched::Edges;
 
 /// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
 const PARTS: u64 = 40;
 /// The capture of the cable behind a gateway.
 const BEHIND_PCAP: &str = "wire-behind.pcap";
 /// Where servers and clients are.
-const SERVER: &str = "10.0.0.2/24";
+pub(crate) const SERVER: &str = "10.0.0.2/24";
 pub(crate) const CLIENT: &str = "10.0.0.3/24";
 /// A drive node that is idle for less may be what limits the transfer.
 const IDLE_LEAST: f64 = 0.05;
@@ -81,7 +83,7 @@ pub(crate) struct Found<T> {
 }
 
 /// A test on its way.
-pub(crate) struct Test<'a, 'c> {
+pub(crate) struct Test<'a, 'c, 'n> {
     network: &'a mut Network,
     config: &'a RunConfig,
     observe: &'a Observe,
@@ -90,9 +92,10 @@ pub(crate) struct Test<'a, 'c> {
     load: &'a Load,
     course: Course,
     samples: Vec<f64>,
+    edges: Edges<'n>,
 }
 
-impl Test<'_, '_> {
+impl Test<'_, '_, '_> {
     fn moved(&self) -> Moved {
         self.load.moved(&Side::both(self.network))
     }
@@ -124,8 +127,10 @@ impl Test<'_, '_> {
             self.network.node_mut(0).set_mode(Mode::Detailed);
             steady.settle = self.phase("settle", false, (run.settle, run.settle_limit))?;
         }
+        self.edges.keep(self.network);
         let open = OpenInterval::begin(self.network, self.observe, self.trace);
         self.samples(timed)?;
+        self.edges.keep(self.network);
         Ok(Found { interval: open.end(self.network, self.trace), steady: Some(steady), said: None })
     }
 
@@ -133,10 +138,12 @@ impl Test<'_, '_> {
     /// says of it.
     pub fn whole<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Found<T>, RunError> {
         self.network.node_mut(0).set_mode(Mode::Detailed);
+        self.edges.keep(self.network);
         let open = OpenInterval::begin(self.network, self.observe, self.trace);
         self.load.start.begin(self.network);
         self.control.begin("measuring", self.network.now(), None);
         self.run_to_the_end()?;
+        self.edges.keep(self.network);
         let powered_off = || NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]);
         let said = read(&self.network.node(1).console.text());
         let said = said.ok_or_else(|| ended(self.network, self.load, &powered_off()))?;
@@ -221,6 +228,7 @@ impl Test<'_, '_> {
             drive_least_idle: Some(drive.least),
             behind: self.behind(interval),
             cores: shards::figures(load, interval),
+            watched: None,
             over_time: self.course.parts(counted),
             samples: Samples::of(unit, self.config.run.duration.as_secs_f64(), self.samples.clone()),
         }
@@ -338,9 +346,11 @@ pub(crate) fn measure<T>(
         load: own,
         course: Course::default(),
         samples: Vec::new(),
+        edges: Edges::of(nodes, own.counting),
     };
     let Found { mut interval, steady, said } = run(&mut test)?;
     let figures = test.figures(&interval);
+    let edges = test.edges;
     network.check_conservation();
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
@@ -349,9 +359,17 @@ pub(crate) fn measure<T>(
     summary.steady = steady;
     into_summary(figures, &mut summary, control);
     add(&mut summary, said);
+    if let Some(counted) = edges.counted(config.port(0).link.overhead, control)? {
+        if let Some(transfer) = &mut summary.transfer {
+            transfer.watched = Some(counted.watched());
+        }
+        counted.tell(&mut summary.ports);
+    }
     profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
     folder.write_nodes(config, &network)?;
-    Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
+    let mut meanings = meanings(&summary, &network);
+    meanings.extend(own.counting.into_iter().flat_map(Counting::meanings));
+    Ok(Measured { config: config.clone(), meanings, summary })
 }
 
 /// Options that say what moves, and between whom.

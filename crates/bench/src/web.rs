@@ -197,6 +197,7 @@ impl Transfers for WebConfig {
             in_parts: true,
             transaction: Some(Transaction { node: 1, bytes: self.request().len() as u64 }),
             failure: |_| None,
+            counting: None,
             servers: shards::ports(PORT, *cores, *cores),
         }
     }

@@ -46,6 +46,8 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("suricata": "image.toml", "classification.config", "doorbell.rules", "reference.config", "suricata", "suricata.yaml",
         "threshold.config"),
     recipe!("suricata-82576": "image.toml"),
+    recipe!("netperf-suricata": "image.toml", "netperf.packages"),
+    recipe!("netperf-suricata-82576": "image.toml"),
     recipe!("servers": "image.toml", "nginx.conf"),
     recipe!("servers-82576": "image.toml"),
     recipe!("server": "image.toml", "disk-init", "fstab", "group", "hosts", "init", "passwd", "profile"),

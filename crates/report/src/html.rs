@@ -41,6 +41,9 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> St
         if let Some(line) = limit::line(points) {
             let _ = writeln!(out, "<p class=\"limit\">{}</p>", Esc(line));
         }
+        for line in transfer::watched(points) {
+            let _ = writeln!(out, "<p class=\"limit\">{}</p>", Esc(line));
+        }
         books(points, &mut out);
         out.push_str(&figures::html(*frame_size, points, &summary.command));
         out.push_str(&stages::html(points, &summary.meanings));

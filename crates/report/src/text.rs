@@ -7,7 +7,7 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, limit, neighbours, notes, played, ports, stages, steady, streams, timing};
+use crate::{functions, limit, neighbours, notes, played, ports, stages, steady, streams, timing, transfer};
 use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
@@ -298,6 +298,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         notes::late(points),
         notes::captures(points),
         ports::asked_notes(points),
+        transfer::watched(points),
         points.iter().flat_map(|point| neighbours::lines(point)).collect(),
     ];
     for note in notes.into_iter().flatten() {

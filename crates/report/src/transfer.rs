@@ -1,10 +1,25 @@
-//! What each core's servers moved, where there are several.
+//! What each core's servers moved, where there are several; and what a program saw of it that watches.
 
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::number::{NONE, fixed, grouped};
-use doorbell_results::{PointSummary, TransferCore};
+use crate::number::{NONE, fixed, grouped, percent};
+use doorbell_results::{PointSummary, TransferCore, WatchedFigures};
+
+/// What a program saw that watches, a line each.
+pub(crate) fn watched(points: &[&PointSummary]) -> Vec<String> {
+    let all = points.iter().filter_map(|point| point.transfer.as_ref()?.watched.as_ref());
+    all.map(line).collect()
+}
+
+fn line(own: &WatchedFigures) -> String {
+    let WatchedFigures { program, frames, seen, dropped, alerts } = own;
+    let [frames, seen, dropped, alerts] = [frames, seen, dropped, alerts].map(|count| grouped(*count));
+    let share = percent(own.seen_share());
+    format!(
+        "Watched: {program} saw {seen} of {frames} frames that came or were sent ({share} %), {dropped} were dropped for its full ring; alerts: {alerts}."
+    )
+}
 
 /// The section; nothing for servers on one core.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
@@ -52,6 +67,24 @@ mod tests {
     use super::*;
     use crate::sample;
     use doorbell_results::TransferFigures;
+
+    #[test]
+    fn who_watches_is_told_of_on_the_terminal_and_on_the_page() {
+        let mut summary = sample::single(0);
+        let watched = WatchedFigures {
+            program: "suricata".to_owned(),
+            frames: 26_196,
+            seen: 3_502,
+            dropped: 22_694,
+            alerts: 0,
+        };
+        let said = "Watched: suricata saw 3,502 of 26,196 frames that came or were sent (13.368 %), 22,694 were dropped for its full ring; alerts: 0.";
+        assert!(!crate::table(&summary).contains("Watched:"));
+        let transfer = TransferFigures { watched: Some(watched), ..TransferFigures::default() };
+        summary.points[0].transfer = Some(transfer);
+        assert!(crate::table(&summary).contains(said), "{}", crate::table(&summary));
+        assert!(crate::html(&summary, "").contains(said));
+    }
 
     #[test]
     fn each_core_is_a_row_and_one_core_no_table() {

@@ -62,4 +62,4 @@ pub use stages::{QueueStage, QueueStages, StageSummaries, StageSummary};
 pub use steady::{Steady, SteadyCriterion, SteadyPhase};
 pub use streams::{FlowSummary, ReplayStats, StreamSummary, Throughput};
 pub use timing::{CoreFigures, Figure as TimingFigure, Group as TimingGroup, TimingFigures};
-pub use transfer::{Behind, Samples, TransferCore, TransferFigures, TransferPart};
+pub use transfer::{Behind, Samples, TransferCore, TransferFigures, TransferPart, WatchedFigures};

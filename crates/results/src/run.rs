@@ -332,6 +332,13 @@ mod tests {
                     gbps: 1.0,
                     ..TransferPart::default()
                 }],
+                watched: Some(WatchedFigures {
+                    program: "suricata".into(),
+                    frames: 5,
+                    seen: 3,
+                    dropped: 2,
+                    alerts: 1,
+                }),
                 samples: Samples::of("Gbps", 0.01, vec![1.0, 2.0]),
                 ..TransferFigures::default()
             }),

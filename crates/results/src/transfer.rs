@@ -59,6 +59,9 @@ pub struct TransferFigures {
     /// Of servers on several cores, what each moved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<TransferCore>,
+    /// What an intrusion detection system saw of it that watches the test node's port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<WatchedFigures>,
     /// How it came to its pace and kept it: from when the test node's caches begin to warm up to the end of the measurement.
     pub over_time: Vec<TransferPart>,
     /// The measurement's samples, if there are several.
@@ -121,6 +124,28 @@ pub struct TransferCore {
     pub transactions_per_second: Option<f64>,
     /// Frames that its queue received.
     pub queue_received: u64,
+}
+
+/// What a program saw of a transfer that watches a copy of what comes to the test node and leaves it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedFigures {
+    /// The program.
+    pub program: String,
+    /// Frames that the kernel had a copy of for it: those that came and those that were sent.
+    pub frames: u64,
+    /// Of these, frames that it saw.
+    pub seen: u64,
+    /// Of these, frames that the kernel dropped, as the program's ring was full.
+    pub dropped: u64,
+    /// Rules that matched.
+    pub alerts: u64,
+}
+
+impl WatchedFigures {
+    /// Which share of the frames it saw; none of none.
+    pub fn seen_share(&self) -> Option<f64> {
+        (self.frames > 0).then(|| self.seen as f64 / self.frames as f64)
+    }
 }
 
 /// What moved in a part of the time.

@@ -101,6 +101,44 @@ fn several_streams_and_long_frames_reach_their_pace_and_the_drive_node_has_rest(
     }
 }
 
+/// What suricata says that it has seen and lost of a server's port is what crossed the cable meanwhile, both ways, but for what was on its way
+/// at both edges; and the server, which has the core to share, gets less done.
+#[test]
+fn suricata_beside_a_server_sees_or_loses_each_frame_of_its_port() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let plain = netperf("--preset fast --warmup 2ms --duration 20ms --set platform.ram=384MiB");
+    for set in [
+        &[][..],
+        &["suricata.depth=0B", "suricata.tpacket_v3=false"],
+        &["nic.model=82576", "netperf.test=TCP_RR"],
+    ] {
+        let set: String = set.iter().map(|set| format!(" --set {set}")).collect();
+        let options =
+            "--preset fast --warmup 2ms --duration 20ms --set platform.ram=384MiB --set netperf.ids=suricata";
+        let found = netperf(&format!("{options}{set}"));
+        let groups = found["ports"][0]["groups"].as_array().expect("a port's figures");
+        let counted =
+            groups.iter().find(|group| group["title"] == "What suricata has counted").expect("it counts");
+        let figure = |name: &str| {
+            let figures = counted["figures"].as_array().expect("a group's figures");
+            let found = figures.iter().find(|figure| figure["name"] == name).expect("it is told");
+            found["value"].as_u64().expect("a count")
+        };
+        let (seen, lost) = (figure("decoder.pkts"), figure("capture.kernel_drops"));
+        assert!(seen > 100 && figure("decoder.tcp") == seen && figure("decoder.invalid") == 0, "{seen}");
+        assert_eq!(figure("capture.kernel_packets"), seen + lost);
+        let crossed = number(&found, "/transfer/wire_to_server/frames")
+            + number(&found, "/transfer/wire_to_client/frames");
+        assert!(((seen + lost) as f64 - crossed).abs() < 300.0, "{seen} and {lost} of {crossed}");
+        let goodput = |of: &Value| of.pointer("/transfer/goodput_gbps").and_then(Value::as_f64);
+        if let (Some(watched), Some(alone)) = (goodput(&found), goodput(&plain)) {
+            assert!(watched < 0.9 * alone, "{watched} {alone}");
+        }
+    }
+}
+
 #[test]
 fn what_netperf_cannot_do_is_refused() {
     doorbell(&["run", "netperf", "--rate", "1Mpps"]).refused_with(&["--rate", "netperf has none"]);

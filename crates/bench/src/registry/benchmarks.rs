@@ -229,13 +229,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "netperf",
         summary: "netperf between two nodes on one cable: streams both ways, requests and responses by TCP and UDP",
-        nodes: Nodes::Joined {
-            guests: transfer::guests::<NetperfConfig>,
-            run_up: netperf::run_up,
-            measure: netperf::measure,
-        },
+        nodes: Nodes::Joined { guests: netperf::guests, run_up: netperf::run_up, measure: netperf::measure },
         image: "netperf",
-        options: &[KERNEL, Section::of::<NetperfConfig>(), TRANSFER],
+        options: &[KERNEL, Section::of::<NetperfConfig>(), TRANSFER, Section::of::<SuricataConfig>()],
         ..BETWEEN_NODES
     },
     Benchmark {

@@ -1,0 +1,70 @@
+//! A server on whose port a program watches beside it, which counts what it has seen of a measurement.
+//!
+//! Both edges of the measurement are kept, and from each copies of the server's node go on alone, asked as in [`counting`](crate::counting):
+//! nobody sends it anything any more, and nobody hears what it sends. What was on the cable at that moment does not come, at both edges alike. What the program watches is
+//! what the kernel hands to any such program: what comes and what is sent.
+
+use doorbell_machine::{Network, NetworkCheckpoint};
+use doorbell_sim::Bytes;
+
+use crate::control::Control;
+use crate::counting::{Counted, Counting, Reading, Until, unfinished};
+use crate::error::RunError;
+use crate::testbed::{Plan as _, Testbed};
+
+/// The node whose port is watched.
+const WATCHED: usize = 0;
+
+/// The edges of a measurement, as far as it has come; none are kept where nothing counts.
+pub(crate) struct Edges<'a> {
+    nodes: &'a Testbed,
+    counting: Option<&'static Counting>,
+    kept: Vec<NetworkCheckpoint>,
+}
+
+impl<'a> Edges<'a> {
+    pub fn of(nodes: &'a Testbed, counting: Option<&'static Counting>) -> Edges<'a> {
+        Edges { nodes, counting, kept: Vec::new() }
+    }
+
+    /// The measurement begins, or has ended.
+    pub fn keep(&mut self, network: &Network) {
+        if self.counting.is_some() {
+            self.kept.push(self.nodes.plan.save(network));
+        }
+    }
+
+    /// What has been counted between the two.
+    pub fn counted(&self, overhead: Bytes, control: &mut Control) -> Result<Option<Counted>, RunError> {
+        let (Some(counting), [begin, end]) = (self.counting, &self.kept[..]) else { return Ok(None) };
+        let [begin, end] = [self.read(counting, begin, control)?, self.read(counting, end, control)?];
+        Ok(Some(counting.between(&begin, &end, overhead)))
+    }
+
+    fn read(
+        &self,
+        counting: &Counting,
+        edge: &NetworkCheckpoint,
+        control: &mut Control,
+    ) -> Result<Reading, RunError> {
+        let now = self.asked(counting, (edge, Until::Now), control)?;
+        let all = self.asked(counting, (edge, Until::All), control)?;
+        let [now, all] = [&now, &all].map(|copy| copy.node(WATCHED));
+        let nic = all.nic(0).stats();
+        // What it is handed are frames as they are on the cable: it has the kernel put no segments together, and leave none to be cut.
+        let passed = nic.rx_delivered + nic.tx_sent;
+        counting.read(&now.console.text(), &all.console.text(), passed).map_err(|why| unfinished(all, why))
+    }
+
+    /// A copy whose watched node has said what its program counted.
+    fn asked(
+        &self,
+        counting: &Counting,
+        (edge, until): (&NetworkCheckpoint, Until),
+        control: &mut Control,
+    ) -> Result<Network, RunError> {
+        let mut copy = self.nodes.plan.restored(edge)?;
+        counting.asked(copy.node_mut(WATCHED), "", until, control)?;
+        Ok(copy)
+    }
+}
