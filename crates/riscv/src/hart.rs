@@ -8,7 +8,7 @@ use doorbell_sim::ram::RamId;
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram, TranslationFence};
 
 use crate::aia::AiaState;
-use crate::engine::noted::Notes;
+use crate::engine::notes::Notes;
 use crate::engine::paths::Paths;
 use crate::event_counters::EventCounters;
 use crate::pmp::{PmpEntry, PmpRange};

@@ -34,13 +34,15 @@ pub(crate) struct TlbEntry {
     pub store_tag: u64,
     /// Host address minus virtual address.
     pub addend: u64,
+    /// When the hart's recorder, if it has one, was told last where the page lies; 0 if it was not.
+    pub told: u64,
 }
 
 const EMPTY: u64 = u64::MAX;
 /// Set in the store tag of a page whose stores RAM must see: no address, aligned or not, matches it, and the translation
 /// is not forgotten.
 const WATCHED: u64 = 8;
-const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0 };
+const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0, told: 0 };
 const NO_FETCH: (u64, u32, u64) = (EMPTY, 0, 0);
 const ENTRIES: usize = 512;
 /// Superpages are remembered in pieces of 2 MiB, so many for each mode.
@@ -134,6 +136,11 @@ impl Tlb {
         self.fetch_superpages.clear();
         self.fetch = [NO_FETCH; ENTRIES];
         (self.contexts, self.last_context) = FIRST_CONTEXTS;
+    }
+
+    /// No recorder was told of any page.
+    pub fn forget_told(&mut self) {
+        self.data.as_flattened_mut().iter_mut().for_each(|entry| entry.told = 0);
     }
 
     /// Forgets what may be known of one address: SFENCE.VMA with an address.
@@ -263,7 +270,7 @@ impl SavedTlb {
             // Whether RAM must see stores to the page is found out at the first.
             let (load_tag, store_tag) =
                 (if loads { virt } else { EMPTY }, if stores { virt | WATCHED } else { EMPTY });
-            let entry = TlbEntry { load_tag, store_tag, addend };
+            let entry = TlbEntry { load_tag, store_tag, addend, told: 0 };
             *tlb.data.get_mut(usize::from(mode))?.get_mut(usize::from(index))? = entry;
         }
         Some(tlb)
@@ -280,6 +287,10 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn tlb_entry(&self, virt: u64) -> &TlbEntry {
         &self.tlb.data[self.data_mode as usize][slot(virt)]
+    }
+
+    pub(crate) fn tlb_entry_mut(&mut self, virt: u64) -> &mut TlbEntry {
+        &mut self.tlb.data[self.data_mode as usize][slot(virt)]
     }
 
     /// The physical address of an aligned access of `len` bytes, if the TLB has it. It then lies in RAM.
@@ -348,6 +359,7 @@ impl Hart {
             load_tag: if read { virt_page } else { keep(old.load_tag) },
             store_tag: if stores { virt_page | watched } else { keep(old.store_tag) },
             addend,
+            told: if keep(old.load_tag) == virt_page { old.told } else { 0 },
         };
     }
 

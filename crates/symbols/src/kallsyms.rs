@@ -23,6 +23,9 @@ const TOKENS_MAX: usize = 512;
 /// A kernel is loaded at a multiple of this.
 const LOAD_ALIGN: u64 = 2 << 20;
 
+/// The tokens that the digits stand for.
+const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
+
 /// A symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSymbol {
@@ -43,30 +46,44 @@ struct Tables {
     offsets: usize,
 }
 
+/// What a kernel that has booted says of itself.
+#[derive(Default)]
+pub(crate) struct Table {
+    /// In ascending order of their addresses.
+    pub symbols: Vec<KernelSymbol>,
+    /// Where the kernel's first byte was loaded: where the guest's memory has its table of tokens.
+    pub loaded_at: Option<PhysAddr>,
+}
+
 /// The symbols of a kernel that has booted, in ascending order of their addresses; empty if they are not found.
 pub fn kernel_symbols(kernel: &[u8], ram: &Ram) -> Vec<KernelSymbol> {
-    let Some(tables) = find(kernel) else { return Vec::new() };
-    let Some(base) = base(kernel, &tables, ram) else { return Vec::new() };
+    table(kernel, ram).symbols
+}
+
+/// Looks for the tables once, as that takes reading all of the kernel's file; what is not found is missing.
+pub(crate) fn table(kernel: &[u8], ram: &Ram) -> Table {
+    let Some(tables) = find(kernel) else { return Table::default() };
+    let loaded_at = loaded_at(kernel, &tables, ram);
+    let symbols = loaded_at.and_then(|at| symbols(kernel, &tables, base(&tables, at, ram)?));
+    Table { symbols: symbols.unwrap_or_default(), loaded_at }
+}
+
+fn symbols(kernel: &[u8], tables: &Tables, base: u64) -> Option<Vec<KernelSymbol>> {
     let mut at = tables.names;
     let mut symbols = Vec::with_capacity(tables.count);
+    let mut text = Vec::new();
     for index in 0..tables.count {
-        let Some((tokens, next)) = entry(kernel, at) else { return Vec::new() };
-        let text: Vec<u8> =
-            tokens.iter().flat_map(|token| tables.tokens[usize::from(*token)].clone()).collect();
+        let (tokens, next) = entry(kernel, at)?;
+        text.clear();
+        tokens.iter().for_each(|token| text.extend_from_slice(&tables.tokens[usize::from(*token)]));
         let text = String::from_utf8_lossy(&text);
         let mut chars = text.chars();
         let kind = chars.next().unwrap_or('?');
-        let Some(offset) = u32_at(kernel, tables.offsets + 4 * index) else { return Vec::new() };
-        let addr = base.wrapping_add(u64::from(offset));
+        let addr = base.wrapping_add(u64::from(u32_at(kernel, tables.offsets + 4 * index)?));
         symbols.push(KernelSymbol { addr, kind, name: chars.as_str().to_owned() });
         at = next;
     }
-    symbols
-}
-
-/// Where the kernel's first byte was loaded: where the guest's memory has its table of tokens.
-pub fn load_address(kernel: &[u8], ram: &Ram) -> Option<PhysAddr> {
-    loaded_at(kernel, &find(kernel)?, ram)
+    Some(symbols)
 }
 
 fn loaded_at(kernel: &[u8], tables: &Tables, ram: &Ram) -> Option<PhysAddr> {
@@ -82,9 +99,9 @@ fn loaded_at(kernel: &[u8], tables: &Tables, ram: &Ram) -> Option<PhysAddr> {
     None
 }
 
-fn base(kernel: &[u8], tables: &Tables, ram: &Ram) -> Option<u64> {
+fn base(tables: &Tables, loaded_at: PhysAddr, ram: &Ram) -> Option<u64> {
     let at = (tables.offsets + 4 * tables.count).next_multiple_of(8);
-    ram.load_u64(PhysAddr(loaded_at(kernel, tables, ram)?.0 + at as u64))
+    ram.load_u64(PhysAddr(loaded_at.0 + at as u64))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -103,9 +120,8 @@ fn entry(kernel: &[u8], at: usize) -> Option<(&[u8], usize)> {
 }
 
 fn find(kernel: &[u8]) -> Option<Tables> {
-    let digits: Vec<u8> = (b'0'..=b'9').flat_map(|digit| [digit, 0]).collect();
     let mut from = 0;
-    while let Some(found) = position(&kernel[from..], &digits) {
+    while let Some(found) = position(&kernel[from..]) {
         if let Some(tables) = at_digits(kernel, from + found) {
             return Some(tables);
         }
@@ -114,8 +130,18 @@ fn find(kernel: &[u8]) -> Option<Tables> {
     None
 }
 
-fn position(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    bytes.windows(what.len()).position(|window| window == what)
+/// Where the digits' tokens stand first. Any two neighbours among their bytes say where they begin, so that not every byte has to be
+/// looked at.
+fn position(bytes: &[u8]) -> Option<usize> {
+    (0..bytes.len().saturating_sub(1)).step_by(DIGITS.len() - 2).find_map(|at| {
+        let digit = match (bytes[at], bytes[at + 1]) {
+            (b'0'..=b'9', 0) => at,
+            (0, b'0'..=b'9') => at + 1,
+            _ => return None,
+        };
+        let begin = digit.checked_sub(2 * usize::from(bytes[digit] - b'0'))?;
+        bytes[begin..].starts_with(DIGITS).then_some(begin)
+    })
 }
 
 /// The tables, if the token of the digit 0 stands at `zero`.
@@ -246,13 +272,32 @@ mod tests {
         for (count, at) in [(300, 0x8020_0000), (256, 0x8040_0000), (513, 0x8080_0000)] {
             let kernel = kernel(count);
             let ram = booted(&kernel, at);
-            assert_eq!(load_address(&kernel, &ram), Some(PhysAddr(at)));
+            assert_eq!(table(&kernel, &ram).loaded_at, Some(PhysAddr(at)));
             let symbols = kernel_symbols(&kernel, &ram);
             assert_eq!(symbols.len(), count);
             for (number, symbol) in symbols.iter().enumerate() {
                 let long = if number % 7 == 0 { "9".repeat(150) } else { String::new() };
                 let name = format!("name_{number}{long}");
                 assert_eq!(*symbol, KernelSymbol { addr: BASE + 16 * number as u64, kind: 'T', name });
+            }
+        }
+    }
+
+    #[test]
+    fn the_digits_are_found_wherever_they_begin() {
+        let naive = |bytes: &[u8]| bytes.windows(DIGITS.len()).position(|window| window == DIGITS);
+        for before in 0..60 {
+            for filling in [0, b'0', b'7', 0xff] {
+                let mut bytes = vec![filling; before];
+                bytes.extend_from_slice(DIGITS);
+                for end in before..bytes.len() + 1 {
+                    assert_eq!(position(&bytes[..end]), naive(&bytes[..end]), "{before} bytes of {filling}");
+                }
+                // The first of two counts, and pieces of them are none.
+                bytes.extend_from_slice(&DIGITS[..before % DIGITS.len()]);
+                bytes.extend_from_slice(DIGITS);
+                assert_eq!(position(&bytes), naive(&bytes));
+                assert_eq!(position(&bytes[before + 1..]), naive(&bytes[before + 1..]));
             }
         }
     }

@@ -98,15 +98,15 @@ impl<'a> Symbols<'a> {
         peek: Peek,
         debug: &[PathBuf],
     ) -> Symbols<'a> {
-        let mut symbols = kernel_symbols(kernel, ram);
+        let kallsyms::Table { mut symbols, loaded_at } = kallsyms::table(kernel, ram);
         let head = symbols.iter().find(|symbol| symbol.name == "modules" && !is_code(symbol.kind));
         let modules = head.map_or(Vec::new(), |head| modules::modules(head.addr, peek));
         symbols.retain(|symbol| is_code(symbol.kind));
         // Of several names of an address one counts: not that of a section's bounds, if there is another.
         symbols.sort_by(|a, b| (a.addr, rank(&a.name)).cmp(&(b.addr, rank(&b.name))));
         symbols.dedup_by_key(|symbol| symbol.addr);
-        let kernel_pages = kallsyms::load_address(kernel, ram)
-            .map_or(0..0, |at| at.0 / PAGE_BYTES..(at.0 + kernel.len() as u64).div_ceil(PAGE_BYTES));
+        let kernel_pages =
+            loaded_at.map_or(0..0, |at| at.0 / PAGE_BYTES..(at.0 + kernel.len() as u64).div_ceil(PAGE_BYTES));
         let files = members(initramfs);
         let pages = hashed(&files);
         Symbols {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use doorbell_riscv::{BlockOps, Hart, KnownBlocks, Stop};
+use doorbell_riscv::{Block, BlockOps, Hart, KnownBlocks, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Allowance, Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
@@ -41,7 +41,7 @@ pub trait Recorder: Send {
         unreachable!("{instructions} instructions of hart {hart} are not known ({step:?}, {blocks:?})");
     }
 
-    /// A device did something.
+    /// A device did something. Blocks that were executed before may be told behind it, as long as they may be told by numbers.
     fn event(&mut self, event: &DeviceEvent);
 }
 
@@ -181,41 +181,50 @@ impl Recording {
     pub fn run(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram, until: u64) -> Stop {
         let begun = hart.time();
         self.settle(begun);
+        let mut slept = self.harts[id].over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
+        let has_slept = slept > Ps::ZERO;
+        if has_slept {
+            self.tell_held(id);
+        }
         let Recording { to, harts, .. } = self;
-        let Recorded { done, over, fence, known, .. } = &mut harts[id];
-        let mut slept = over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
-        let id_told = id as u16;
-        known.goes_on(to.allowance(id_told));
+        let Recorded { fence, known, .. } = &mut harts[id];
+        let (id_told, retired) = (id as u16, hart.instructions());
         let stop = hart.run_recorded(ram, until, known, |hart, ram, block| {
-            let step = Step {
-                trapped: block.trapped,
-                space: block.space,
-                thread: block.thread,
-                fence: fence.take(),
-                slept: std::mem::take(&mut slept),
-            };
-            *done += block.instructions;
-            *fence = block.fence;
-            let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
-            match block.ops {
-                BlockOps::Known(blocks) => to.again(id_told, &step, block.instructions, blocks),
-                BlockOps::Listed(ops) => {
-                    to.block(id_told, &step, again, ops, &mut |virt| hart.page_walk(ram, virt));
-                    to.allowance(id_told)
-                }
-            }
+            let slept = std::mem::take(&mut slept);
+            tell(to.as_mut(), id_told, block, (fence, slept), &mut |virt| hart.page_walk(ram, virt))
         });
+        self.harts[id].done += hart.instructions() - retired;
+        if has_slept {
+            self.tell_slept(id, &mut slept);
+        }
         if slept == Ps::ZERO {
             self.reached(id, hart.time());
         }
         stop
     }
 
+    /// Tells what of a hart is held back.
+    fn tell_held(&mut self, id: usize) {
+        self.tell_slept(id, &mut Ps::default());
+    }
+
+    /// The same, of a hart that slept before.
+    fn tell_slept(&mut self, id: usize, slept: &mut Ps) {
+        let Recorded { known, fence, .. } = &mut self.harts[id];
+        let Some(held) = known.held() else { return };
+        let slept = std::mem::take(slept);
+        let allowance = tell(self.to.as_mut(), id as u16, held, (fence, slept), &mut |_| Walk::default());
+        known.told_held(allowance);
+    }
+
     /// The hart has come to an access to a device, and waits for it; or to one that nothing answers, which is a trap.
     pub fn access(&mut self, id: usize, hart: &mut Hart, ram: &Ram, op: Option<Op>) {
+        self.tell_held(id);
         let (at, space, ops) = (hart.time(), hart.address_space(), op.as_slice());
         let trapped = ops.is_empty();
         self.executed(&Executed { hart: id, ops, trapped, space, begun: at, over: at }, hart, ram);
+        let allowance = self.to.allowance(id as u16);
+        self.harts[id].known.goes_on(allowance);
     }
 
     pub(super) fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
@@ -278,9 +287,10 @@ impl Recording {
         let hart = self.teller;
         let (after, since) = self.harts[hart].progress.anchor(now);
         let event = DeviceEvent { device, hart: hart as u16, after, since, what };
-        self.waiting.push_back((event, visible));
-        if visible.is_none() {
-            self.settle(Ps::ZERO);
+        if visible.is_none() && self.waiting.is_empty() {
+            self.to.event(&event);
+        } else {
+            self.waiting.push_back((event, visible));
         }
     }
 
@@ -295,9 +305,35 @@ impl Recording {
             {
                 dma.visible = self.harts[usize::from(event.hart)].done;
             }
-            let event = *event;
+            self.to.event(event);
             self.waiting.pop_front();
-            self.to.event(&event);
+        }
+    }
+
+    /// Tells all that is still to be told.
+    fn end(&mut self) {
+        (0..self.harts.len()).for_each(|id| self.tell_held(id));
+        self.settle(Ps::MAX);
+    }
+}
+
+/// Tells a recorder of a hart's block, or of some that are told by numbers: of the first, what was declared void before it, and how long the
+/// hart slept. Says what may be told by numbers from then on.
+fn tell(
+    to: &mut dyn Recorder,
+    hart: u16,
+    block: Block<'_>,
+    (fence, slept): (&mut Option<TranslationFence>, Ps),
+    walk: &mut dyn FnMut(u64) -> Walk,
+) -> Allowance {
+    let Block { trapped, space, thread, .. } = block;
+    let step = Step { trapped, space, thread, fence: std::mem::replace(fence, block.fence), slept };
+    match block.ops {
+        BlockOps::Known(blocks) => to.again(hart, &step, block.instructions, blocks),
+        BlockOps::Listed(ops) => {
+            let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
+            to.block(hart, &step, again, ops, walk);
+            to.allowance(hart)
         }
     }
 }
@@ -316,7 +352,7 @@ impl Machine {
             None => &mut self.recording,
         };
         if let Some(mut before) = place.take() {
-            before.settle(Ps::MAX);
+            before.end();
         }
         *place = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
         if let Some(recording) = place {

@@ -8,46 +8,24 @@ use std::collections::HashMap;
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::numbered::head;
 use doorbell_sim::ram::PAGE_BYTES;
-use doorbell_sim::{Allowance, Op as TimedOp, OpClass, Ram};
+use doorbell_sim::{Allowance, Op as TimedOp, OpClass, OpSource, Ram};
 
-use super::block::BlockId;
-use super::{Block, BlockOps, Exit};
+use super::key::Key;
+use super::notes::{HELD_WORDS, Notes};
+use super::{Block, BlockOps};
 use crate::hart::Hart;
 use crate::mmu::PAGE_MASK;
 
 /// Numbers that are given; what comes later is told without one.
 const NUMBERS: usize = 1 << 16;
-/// Numbers found lately, by the low bits of their blocks.
-const LATELY: usize = 1 << 16;
-const NO_NUMBER: u32 = u32::MAX;
+/// Blocks that were told in full lately, by the low bits of their places.
+const LATELY: usize = 1 << 15;
 /// Pages that were told, by the low bits of theirs: more than the TLB has, as a page that comes back to it is not told again.
 const PAGES: usize = 1 << 13;
 
-/// What makes a block's ops the same but for addresses and a computed target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    /// Its virtual address.
-    pub pc: u64,
-    /// Which one it is, of those that were decoded since the cache of blocks began afresh for the last time.
-    pub block: BlockId,
-    pub generation: u32,
-    /// Instructions that retired.
-    pub count: u32,
-    pub exit: Exit,
-    pub privileged: bool,
-}
-
-impl Key {
-    /// Where its number is kept. Blocks that are executed together were decoded together, and share lines of the host's caches.
-    fn place(&self) -> usize {
-        (self.block as usize * 4 + self.exit as usize) % LATELY
-    }
-
-    /// Where it is kept if there is another part of the same block: the first instructions alone, as far as a hart's turn went.
-    fn other_place(&self) -> usize {
-        (self.place() + self.count as usize * 0x1001) % LATELY
-    }
-}
+/// No era of a recorder's: of what was not told, and of a hart of which nothing may be told by numbers.
+const UNTOLD: u64 = 0;
+const NO_ERA: u64 = u64::MAX;
 
 /// A block that is known. Its ops, which are looked at less often, stand elsewhere.
 struct Known {
@@ -57,77 +35,78 @@ struct Known {
     /// The first of its accesses, and how many there are.
     first: u32,
     accesses: u32,
-    /// Whether it ends with a jump to a computed address.
-    computes: bool,
 }
 
-/// An op that accesses memory.
-#[derive(Clone, Copy)]
-struct Access {
-    op: u16,
-    size: u8,
-    /// When it was told in full, it was to a physical address.
-    physical: bool,
+/// What is asked of a known block each time that it is executed.
+#[derive(Clone, Copy, Default)]
+struct Lately {
+    key: Key,
+    /// When it was told in full.
+    era: u64,
+    /// Its word before its addresses.
+    head: u64,
 }
 
 /// A page that was told: where the TLB finds it, and when it was told to lie there.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct ToldPage {
-    /// The virtual page, and one more if addresses in it are physical.
-    tag: u64,
+    page: u64,
     addend: u64,
     era: u64,
-}
-
-fn tag(virt: u64, physical: bool) -> u64 {
-    virt & PAGE_MASK | u64::from(physical)
 }
 
 fn place(virt: u64) -> usize {
     (virt / PAGE_BYTES) as usize % PAGES
 }
 
-/// No era.
-const NEVER: u64 = u64::MAX;
-
 /// See the module.
 pub struct KnownBlocks {
     blocks: Vec<Known>,
     /// Each one's ops, as they were told in full last.
     ops: Vec<Vec<TimedOp>>,
-    /// All blocks', one behind the other.
-    accesses: Vec<Access>,
+    /// Which ops access memory: all blocks', one behind the other.
+    accesses: Vec<u16>,
     numbers: HashMap<Key, u32>,
-    /// Empty before the first.
-    lately: Vec<u32>,
+    lately: Box<[Lately; LATELY]>,
     /// The ops of one that is not known.
     pub(super) scratch: Vec<TimedOp>,
     allowance: Allowance,
-    /// Blocks that are held back, as they are told: a head for each, and its addresses.
-    held: Vec<u64>,
-    /// Their instructions, and the thread that executed them.
+    /// The hart's while it runs, so that what is held back is there where it notes.
+    pub(super) notes: Box<Notes>,
+    /// The instructions that are held back, and the thread that executed them.
     held_instructions: u64,
     held_thread: u64,
-    /// The address space that it is of, once a block of it was told in full.
+    /// The address space that the allowance is of, once a block of it was told in full.
     space: Option<Option<u16>>,
+    /// The one that the hart executes in.
+    executing: Option<u16>,
+    /// The allowance's era, if it is of that space.
+    now: u64,
+    /// Pages that were told. Most are found to be by [what the TLB says](crate::tlb::TlbEntry::told).
     pages: Box<[ToldPage; PAGES]>,
+    /// No hart has run yet, so that no TLB may say anything.
+    pub(super) is_new: bool,
 }
 
 impl Default for KnownBlocks {
     fn default() -> KnownBlocks {
+        let lately = vec![Lately::default(); LATELY].into_boxed_slice();
         KnownBlocks {
             blocks: Vec::new(),
             ops: Vec::new(),
             accesses: Vec::new(),
             numbers: HashMap::new(),
-            lately: Vec::new(),
+            lately: lately.try_into().unwrap_or_else(|_| unreachable!("so many were made")),
             scratch: Vec::new(),
             allowance: Allowance::default(),
-            held: Vec::new(),
+            notes: Box::default(),
             held_instructions: 0,
             held_thread: 0,
             space: None,
+            executing: None,
+            now: NO_ERA,
             pages: Box::new([ToldPage::default(); PAGES]),
+            is_new: true,
         }
     }
 }
@@ -139,33 +118,59 @@ impl KnownBlocks {
             self.space = None;
         }
         self.allowance = allowance;
+        self.look();
     }
 
-    /// Holds back a known block that was executed again, if its number and addresses are all that is to be told of it.
-    #[inline]
-    pub(super) fn hold(&mut self, number: u32, hart: &Hart, space: Option<u16>, instructions: u64) -> bool {
-        let (known, era) = (&self.blocks[number as usize], self.allowance.era);
-        if known.era != era || self.space != Some(space) {
+    /// The hart executes in this space from now on.
+    pub(super) fn executes_in(&mut self, space: Option<u16>) {
+        self.executing = space;
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let is_of = self.space == Some(self.executing) && self.allowance.era != UNTOLD;
+        self.now = if is_of { self.allowance.era } else { NO_ERA };
+    }
+
+    /// Holds back a block that was executed again, of which the key is, if it is known that its number and addresses are all that is to be
+    /// told of it: the block has been told in full, and so have the pages that it accessed. `place` is where that is known.
+    #[inline(always)]
+    pub(super) fn hold(&mut self, hart: &mut Hart, (key, place): (&Key, usize), instructions: u64) -> bool {
+        let lately = &self.lately[place % LATELY];
+        let is_known = (lately.key == *key) & (lately.era == self.now);
+        if !is_known | (self.held_thread != hart.thread()) | hart.notes.has_crossed() {
             return false;
         }
-        let before = self.held.len();
-        let (count, computes) = (known.accesses, known.computes);
-        self.held.push(head(number, count + u32::from(computes)));
-        for (nth, access) in self.accesses[known.first as usize..][..count as usize].iter().enumerate() {
-            let virt = hart.noted_address(nth);
-            let entry = hart.tlb_entry(virt);
-            let told = ToldPage { tag: tag(virt, access.physical), addend: entry.addend, era };
-            let is_told = (entry.load_tag == virt & PAGE_MASK) & (self.pages[place(virt)] == told);
-            if !is_told || virt % LINE_BYTES + u64::from(access.size) > LINE_BYTES {
-                self.held.truncate(before);
+        // As one question, which is answered yes nearly always.
+        let mut untold = 0;
+        for virt in hart.notes.addresses() {
+            let entry = hart.tlb_entry(*virt);
+            untold |= (entry.load_tag ^ virt & PAGE_MASK) | (entry.told ^ self.now);
+        }
+        if untold != 0 {
+            return false;
+        }
+        let (target, has_target) = (hart.pc, key.computes());
+        hart.notes.hold(lately.head, target, has_target);
+        self.held_instructions += instructions;
+        true
+    }
+
+    /// Finds out whether a known block may be held back: if it may, it is known from now on where [`hold`](KnownBlocks::hold) looks.
+    pub(super) fn recall(&mut self, number: u32, hart: &mut Hart, place: usize) -> bool {
+        if self.blocks[number as usize].era != self.now {
+            return false;
+        }
+        for nth in 0..hart.notes.addresses().len() {
+            let virt = hart.notes.address(nth);
+            let entry = hart.tlb_entry_mut(virt);
+            let told = ToldPage { page: virt & PAGE_MASK, addend: entry.addend, era: self.now };
+            if entry.load_tag != told.page || self.pages[self::place(virt)] != told {
                 return false;
             }
-            self.held.push(virt);
+            entry.told = self.now;
         }
-        if computes {
-            self.held.push(hart.pc);
-        }
-        self.held_instructions += instructions;
+        self.found(number, place);
         true
     }
 
@@ -175,16 +180,22 @@ impl KnownBlocks {
         self.held_thread != thread
     }
 
-    /// Whether no more may be held back.
-    #[inline]
-    pub(super) fn holds_all(&self) -> bool {
-        self.held_instructions >= self.allowance.instructions || self.held.len() >= self.allowance.words
+    /// Whether no more may be held back in `notes`.
+    #[inline(always)]
+    pub(super) fn holds_all(&self, notes: &Notes) -> bool {
+        self.held_instructions >= self.allowance.instructions
+            || notes.holds() >= self.allowance.words.min(HELD_WORDS)
     }
 
     /// What is held back.
-    pub(super) fn held(&self) -> Option<Block<'_>> {
-        (!self.held.is_empty()).then_some(Block {
-            ops: BlockOps::Known(&self.held),
+    pub fn held(&self) -> Option<Block<'_>> {
+        self.held_in(&self.notes)
+    }
+
+    /// The same, of the running hart.
+    pub(super) fn held_in<'a>(&self, notes: &'a Notes) -> Option<Block<'a>> {
+        (notes.holds() > 0).then_some(Block {
+            ops: BlockOps::Known(notes.held()),
             instructions: self.held_instructions,
             trapped: false,
             space: self.space.flatten(),
@@ -195,8 +206,13 @@ impl KnownBlocks {
     }
 
     /// What was held back has been told.
-    pub(super) fn told_held(&mut self, allowance: Allowance) {
-        self.held.clear();
+    pub fn told_held(&mut self, allowance: Allowance) {
+        self.notes.let_go();
+        self.let_go(allowance);
+    }
+
+    /// The same, of the running hart, which has let it go.
+    pub(super) fn let_go(&mut self, allowance: Allowance) {
         self.held_instructions = 0;
         self.goes_on(allowance);
     }
@@ -207,55 +223,47 @@ impl KnownBlocks {
     }
 
     /// The block that was executed last was told in full, and the next one is of this era. If that is another one, then what was told may
-    /// be forgotten again.
+    /// be forgotten again. `known` is its number, and where it is looked for.
     pub(super) fn told(
         &mut self,
-        number: Option<u32>,
-        hart: &Hart,
+        known: Option<(u32, usize)>,
+        hart: &mut Hart,
         space: Option<u16>,
         allowance: Allowance,
     ) {
         let era = allowance.era;
-        let goes_on = era == self.allowance.era && era != 0;
+        let goes_on = era == self.allowance.era && era != UNTOLD;
         (self.allowance, self.space) = (allowance, Some(space));
-        let Some(number) = number.filter(|_| goes_on) else { return };
+        self.look();
+        let Some((number, place)) = known.filter(|_| goes_on) else { return };
         let known = &mut self.blocks[number as usize];
-        known.era = NEVER;
-        for access in &mut self.accesses[known.first as usize..][..known.accesses as usize] {
-            let TimedOp { virt, phys, .. } = self.ops[number as usize][usize::from(access.op)];
-            if (virt, phys.0) == (0, 0) {
+        known.era = UNTOLD;
+        for access in &self.accesses[known.first as usize..][..known.accesses as usize] {
+            let TimedOp { virt, phys, .. } = self.ops[number as usize][usize::from(*access)];
+            // Of which nothing is known, or whose address is of another kind than those of its space.
+            if (virt, phys.0) == (0, 0) || (virt == phys.0) != space.is_none() {
                 return;
             }
-            access.physical = virt == phys.0;
-            let entry = hart.tlb_entry(virt);
+            let entry = hart.tlb_entry_mut(virt);
             if entry.load_tag == virt & PAGE_MASK {
-                let tag = tag(virt, access.physical);
-                self.pages[place(virt)] = ToldPage { tag, addend: entry.addend, era };
+                entry.told = era;
+                self.pages[self::place(virt)] = ToldPage { page: entry.load_tag, addend: entry.addend, era };
             }
         }
         known.era = era;
+        self.found(number, place);
     }
 
     /// The number of a block that has one.
-    #[inline]
-    pub(super) fn find(&mut self, key: &Key) -> Option<u32> {
-        for place in [key.place(), key.other_place()] {
-            let number = *self.lately.get(place)?;
-            if self.blocks.get(number as usize).is_some_and(|known| known.key == *key) {
-                return Some(number);
-            }
-        }
-        let number = *self.numbers.get(key)?;
-        self.found(key, number);
-        Some(number)
+    pub(super) fn find(&self, key: &Key) -> Option<u32> {
+        self.numbers.get(key).copied()
     }
 
-    /// Its number will be looked for again soon.
-    #[cold]
-    fn found(&mut self, key: &Key, number: u32) {
-        let there = self.blocks.get(self.lately[key.place()] as usize);
-        let is_taken = there.is_some_and(|known| known.key.block == key.block);
-        self.lately[if is_taken { key.other_place() } else { key.place() }] = number;
+    /// It will be looked for again soon.
+    fn found(&mut self, number: u32, place: usize) {
+        let Known { key, era, accesses, .. } = self.blocks[number as usize];
+        let head = head(number, accesses + u32::from(key.computes()));
+        self.lately[place % LATELY] = Lately { key, era, head };
     }
 
     /// A known block was executed again: its ops. None if an access crosses a line, which makes other ops of it.
@@ -264,8 +272,8 @@ impl KnownBlocks {
         let (known, ops) = (&self.blocks[number as usize], &mut self.ops[number as usize]);
         let accesses = &self.accesses[known.first as usize..][..known.accesses as usize];
         for (nth, access) in accesses.iter().enumerate() {
-            let op = &mut ops[usize::from(access.op)];
-            op.virt = hart.noted_address(nth);
+            let op = &mut ops[usize::from(*access)];
+            op.virt = hart.notes.address(nth);
             if op.virt % LINE_BYTES + u64::from(op.size) > LINE_BYTES {
                 return None;
             }
@@ -287,21 +295,19 @@ impl KnownBlocks {
                 || op.class.is_memory() && (op.virt, op.phys.0) == (0, 0)
         };
         let is_simple = !self.scratch.iter().any(is_odd);
-        if self.blocks.len() == NUMBERS || !is_simple || self.scratch.len() != key.count as usize {
+        if self.blocks.len() == NUMBERS || !is_simple || self.scratch.len() as u64 != key.count() {
             return None;
         }
-        let number = self.blocks.len() as u32;
-        let all = self.scratch.iter().enumerate();
-        let access = |(at, op): (usize, &TimedOp)| Access { op: at as u16, size: op.size, physical: false };
-        let first = self.accesses.len();
-        self.accesses.extend(all.filter(|(_, op)| op.class.is_memory()).map(access));
-        let (first, accesses) = (first as u32, (self.accesses.len() - first) as u32);
         let computes = self.scratch.last().is_some_and(|op| op.class.has_computed_target());
-        self.blocks.push(Known { key, era: NEVER, first, accesses, computes });
+        assert_eq!(computes, key.computes(), "a block that ends with a computed jump is left by it");
+        let number = self.blocks.len() as u32;
+        let first = self.accesses.len();
+        let accesses = (0..).zip(&self.scratch).filter(|(_, op)| op.class.is_memory());
+        self.accesses.extend(accesses.map(|(at, _)| at as u16));
+        let (first, accesses) = (first as u32, (self.accesses.len() - first) as u32);
+        self.blocks.push(Known { key, era: UNTOLD, first, accesses });
         self.ops.push(self.scratch.clone());
         self.numbers.insert(key, number);
-        self.lately.resize(LATELY, NO_NUMBER);
-        self.found(&key, number);
         Some(number)
     }
 }

@@ -89,7 +89,7 @@ impl Hart {
             let pc = pc_at(lesson.offset);
             match lesson.class {
                 OpClass::Load | OpClass::Store | OpClass::Atomic => {
-                    let virt = self.noted_address(noted);
+                    let virt = self.notes.address(noted);
                     noted += 1;
                     self.learn_access(ram, lesson.class, pc, virt, learner);
                     if !is_in_a_line(virt, lesson.bytes) {
@@ -97,7 +97,7 @@ impl Hart {
                     }
                 }
                 OpClass::Prefetch => {
-                    self.learn_prefetch(engine, ram, (block, lesson, pc, self.noted_address(noted)), learner);
+                    self.learn_prefetch(engine, ram, (block, lesson, pc, self.notes.address(noted)), learner);
                     noted += 1;
                 }
                 OpClass::Int => learner.instruction(pc, fetch_at(lesson.offset), walk),

@@ -20,6 +20,7 @@ pub(super) enum Missed {
 #[cold]
 #[inline(never)]
 fn load_slow(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64) -> Result<u64, Missed> {
+    hart.notes.crosses(virt, len);
     let in_page = PAGE_BYTES - (virt & !PAGE_MASK);
     if len > in_page {
         let low = load_slow_part(hart, ram, virt, in_page)?;
@@ -51,6 +52,7 @@ fn load_slow_part(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64) -> Result
 #[cold]
 #[inline(never)]
 fn store_slow(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64, value: u64) -> Result<(), Missed> {
+    hart.notes.crosses(virt, len);
     let in_page = PAGE_BYTES - (virt & !PAGE_MASK);
     let bytes = value.to_le_bytes();
     let fault = |at: u64| move |e: Exception| Missed::Fault(e, at);

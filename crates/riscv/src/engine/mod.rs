@@ -14,10 +14,12 @@ mod amo;
 mod block;
 mod float_ops;
 mod integer;
+mod key;
 mod known;
 mod learning;
 mod memory;
 pub(crate) mod noted;
+pub(crate) mod notes;
 pub(crate) mod paths;
 mod recorded;
 mod system;
@@ -180,7 +182,7 @@ impl Hart {
             let limit = if self.partly_executable { self.slots + 1 } else { until };
             told.before(self);
             let (exit, whole) = self.run_block(engine, ram, block, limit);
-            told.after(self, engine, ram, (block, exit));
+            told.after(self, engine, ram, (block, exit), whole);
             linked = match exit {
                 Exit::Next | Exit::Taken if whole => engine.follow(self, ram, block, exit),
                 Exit::Changed => {

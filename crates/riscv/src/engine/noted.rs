@@ -19,18 +19,6 @@ use crate::trap::Exception;
 /// How a noted turn ended.
 pub type Turn = BlockEnd<Stop>;
 
-/// Virtual addresses accessed by the running block, in order.
-pub(crate) struct Notes {
-    addresses: [u64; super::BLOCK_OPS + 1],
-    count: usize,
-}
-
-impl Default for Notes {
-    fn default() -> Self {
-        Notes { addresses: [0; super::BLOCK_OPS + 1], count: 0 }
-    }
-}
-
 /// Defines a handler that notes the address, then does what the plain one does.
 macro_rules! noting {
     ($($kind:ident $name:ident = $plain:path;)*) => {
@@ -38,13 +26,10 @@ macro_rules! noting {
         /// # Safety
         /// As for [`Handler`].
         unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: passes on what it was given; a block has no more ops than notes have places.
+            // SAFETY: passes on what it was given; each op of a block notes one address.
             unsafe {
                 let o = &*op;
-                let notes = &mut hart.notes;
-                *notes.addresses.get_unchecked_mut(notes.count) =
-                    hart.x[o.rs1 as usize].wrapping_add(i64::from(o.imm) as u64);
-                notes.count += 1;
+                hart.notes.note(hart.x[o.rs1 as usize].wrapping_add(i64::from(o.imm) as u64));
                 $plain(hart, ram, op)
             }
         })*
@@ -175,7 +160,7 @@ impl Hart {
                 }
             };
             left = if self.partly_executable { 1 } else { left.min(u64::from(engine.code.ops(block).1)) };
-            self.forget_notes();
+            self.notes.forget();
             let before = self.instret;
             let (exit, _) = self.run_block(engine, ram, block, self.slots.saturating_add(left));
             let count = self.instret - before;
@@ -230,7 +215,7 @@ impl Hart {
             op.fetch = PhysAddr(what.fetch.0.wrapping_add(offset));
             op.flags |= if what.privileged { TimedOp::PRIVILEGED } else { 0 };
             if op.class.is_memory() {
-                op.virt = self.notes.addresses[noted];
+                op.virt = self.notes.address(noted);
                 noted += 1;
                 if op.class == OpClass::Prefetch {
                     self.note_prefetch(ram, op);
@@ -272,18 +257,6 @@ impl Hart {
             let virt = op.virt.wrapping_add(in_line);
             ops.push(TimedOp { size: op.size - in_line as u8, virt, phys: self.physical(ram, virt), ..op });
         }
-    }
-
-    /// Nothing is noted yet of the block that runs next.
-    #[inline]
-    pub(super) fn forget_notes(&mut self) {
-        self.notes.count = 0;
-    }
-
-    /// The address of the `nth` access of the block that has just run.
-    #[inline]
-    pub(super) fn noted_address(&self, nth: usize) -> u64 {
-        self.notes.addresses[nth]
     }
 
     /// Where a data access of the block that has just run went.

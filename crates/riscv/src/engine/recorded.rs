@@ -4,7 +4,8 @@ use doorbell_sim::{Allowance, Op as TimedOp, OpSource, Ram, TranslationFence};
 
 use super::Exit;
 use super::block::{BlockId, Engine};
-use super::known::{Key, KnownBlocks};
+use super::key::Key;
+use super::known::KnownBlocks;
 use super::noted::Retired;
 use crate::hart::{Hart, Privilege, Stop};
 
@@ -16,8 +17,8 @@ pub(super) trait Told {
     /// A block is about to run.
     fn before(&mut self, hart: &mut Hart);
 
-    /// It has run, and was left so.
-    fn after(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, block: (BlockId, Exit));
+    /// It has run, and was left so; whole if it is said, or else as much of it as the turn had room for.
+    fn after(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, block: (BlockId, Exit), whole: bool);
 
     /// An interrupt was taken, or there was nothing to execute.
     fn trap(&mut self, hart: &mut Hart, ram: &Ram);
@@ -33,7 +34,7 @@ impl Told for Untold {
     fn before(&mut self, _: &mut Hart) {}
 
     #[inline(always)]
-    fn after(&mut self, _: &mut Hart, _: &Engine, _: &Ram, _: (BlockId, Exit)) {}
+    fn after(&mut self, _: &mut Hart, _: &Engine, _: &Ram, _: (BlockId, Exit), _: bool) {}
 
     #[inline(always)]
     fn trap(&mut self, _: &mut Hart, _: &Ram) {}
@@ -71,19 +72,105 @@ pub enum BlockOps<'a> {
 struct Telling<'a, F> {
     to: F,
     known: &'a mut KnownBlocks,
-    /// Of the running block.
+    /// What blocks are executed in, until one is left otherwise than by going on, or an interrupt is taken.
     space: Option<u16>,
     privileged: bool,
+    /// Before the running block.
     retired: u64,
 }
 
+/// How a block was executed.
+struct Ran {
+    block: BlockId,
+    exit: Exit,
+    instructions: u64,
+    key: Key,
+    /// Where it is looked for by its key.
+    place: usize,
+}
+
 impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
+    /// Looks at what the next block is executed in.
+    fn look(&mut self, hart: &Hart) {
+        self.space = hart.address_space();
+        self.privileged = hart.privilege != Privilege::User;
+        self.known.executes_in(self.space);
+    }
+
     /// Tells what was held back.
-    fn tell_held(&mut self, hart: &Hart, ram: &Ram) {
-        if let Some(held) = self.known.held() {
+    fn tell_held(&mut self, hart: &mut Hart, ram: &Ram) {
+        if let Some(held) = self.known.held_in(&hart.notes) {
             let allowance = (self.to)(hart, ram, held);
-            self.known.told_held(allowance);
+            hart.notes.let_go();
+            self.known.let_go(allowance);
         }
+    }
+
+    /// A block was executed that is not held back at once.
+    #[inline(never)]
+    fn tell(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, ran: &Ran) {
+        let goes_on = matches!(ran.exit, Exit::Next | Exit::Taken | Exit::Indirect);
+        let crossed = hart.notes.take_crossed();
+        if ran.instructions > 0 || ran.exit == Exit::Trapped {
+            let thread = hart.thread();
+            if self.known.holds_of_another(thread) {
+                self.tell_held(hart, ram);
+                self.known.holds_for(thread);
+            }
+            // Others end where the ops alone do not say.
+            let number = goes_on.then(|| self.known.find(&ran.key)).flatten();
+            if let Some(number) = number
+                && !crossed
+                && self.known.recall(number, hart, ran.place)
+                && self.hold(hart, ram, ran)
+            {
+                return;
+            }
+            self.tell_in_full(hart, engine, ram, (ran, goes_on), number);
+        }
+        if !goes_on {
+            self.look(hart);
+        }
+    }
+
+    /// Holds a block back, if that is possible.
+    #[inline(always)]
+    fn hold(&mut self, hart: &mut Hart, ram: &Ram, ran: &Ran) -> bool {
+        let holds = self.known.hold(hart, (&ran.key, ran.place), ran.instructions);
+        if holds && self.known.holds_all(&hart.notes) {
+            self.tell_held(hart, ram);
+        }
+        holds
+    }
+
+    /// Tells a block's ops.
+    fn tell_in_full(
+        &mut self,
+        hart: &mut Hart,
+        engine: &Engine,
+        ram: &Ram,
+        (ran, goes_on): (&Ran, bool),
+        number: Option<u32>,
+    ) {
+        self.tell_held(hart, ram);
+        let Ran { block, exit, instructions, key, place } = *ran;
+        let (space, privileged, thread) = (self.space, self.privileged, hart.thread());
+        let (trapped, fence) = (exit == Exit::Trapped, hart.take_translation_fence());
+        let told = Block { ops: BlockOps::Listed(&[]), instructions, trapped, space, thread, number, fence };
+        if let Some(number) = number
+            && let Some(ops) = self.known.again(number, hart, ram)
+        {
+            let era = (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), ..told });
+            self.known.told(Some((number, place)), hart, space, era);
+            return;
+        }
+        self.known.scratch.clear();
+        let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
+        hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
+        let number = if goes_on && number.is_none() { self.known.learn(key) } else { None };
+        let ops = BlockOps::Listed(&self.known.scratch);
+        let era = (self.to)(hart, ram, Block { ops, number, ..told });
+        self.known.told(number.map(|number| (number, place)), hart, space, era);
     }
 }
 
@@ -92,55 +179,27 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
 
     #[inline(always)]
     fn before(&mut self, hart: &mut Hart) {
-        hart.forget_notes();
-        self.space = hart.address_space();
-        self.privileged = hart.privilege != Privilege::User;
+        hart.notes.forget();
         self.retired = hart.instret;
     }
 
     #[inline(always)]
-    fn after(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, (block, exit): (BlockId, Exit)) {
+    fn after(
+        &mut self,
+        hart: &mut Hart,
+        engine: &Engine,
+        ram: &Ram,
+        (block, exit): (BlockId, Exit),
+        whole: bool,
+    ) {
         let instructions = hart.instret - self.retired;
-        let trapped = exit == Exit::Trapped;
-        if instructions == 0 && !trapped {
-            return;
+        let which = (block, engine.code.generation());
+        let key = Key::new(hart.block_pc, which, instructions, exit, self.privileged);
+        let place = if whole { key.place() } else { key.place_of_part() };
+        let ran = Ran { block, exit, instructions, key, place };
+        if !self.hold(hart, ram, &ran) {
+            self.tell(hart, engine, ram, &ran);
         }
-        let (space, privileged) = (self.space, self.privileged);
-        // Others end where the ops alone do not say.
-        let key = matches!(exit, Exit::Next | Exit::Taken | Exit::Indirect).then(|| {
-            let (generation, count) = (engine.code.generation(), instructions as u32);
-            Key { pc: hart.block_pc, block, generation, count, exit, privileged }
-        });
-        let number = key.and_then(|key| self.known.find(&key));
-        let thread = hart.thread();
-        if self.known.holds_of_another(thread) {
-            self.tell_held(hart, ram);
-            self.known.holds_for(thread);
-        }
-        if let Some(number) = number
-            && self.known.hold(number, hart, space, instructions)
-        {
-            if self.known.holds_all() {
-                self.tell_held(hart, ram);
-            }
-            return;
-        }
-        self.tell_held(hart, ram);
-        let told =
-            Block { ops: BlockOps::Listed(&[]), instructions, trapped, space, thread, number, fence: None };
-        let fence = hart.take_translation_fence();
-        if let Some(ops) = number.and_then(|number| self.known.again(number, hart, ram)) {
-            let era = (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), fence, ..told });
-            self.known.told(number, hart, space, era);
-            return;
-        }
-        self.known.scratch.clear();
-        let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
-        hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
-        let number = key.filter(|_| number.is_none()).and_then(|key| self.known.learn(key));
-        let ops = BlockOps::Listed(&self.known.scratch);
-        let era = (self.to)(hart, ram, Block { ops, number, fence, ..told });
-        self.known.told(number, hart, space, era);
     }
 
     fn trap(&mut self, hart: &mut Hart, ram: &Ram) {
@@ -153,12 +212,14 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
             Block { ops, instructions: 0, trapped: true, space, thread, number: None, fence },
         );
         self.known.told(None, hart, space, era);
+        self.look(hart);
     }
 }
 
 impl Hart {
     /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block, which says what may be told by numbers
-    /// from then on. `known` is this hart's.
+    /// from then on. What of it is [held back](KnownBlocks::held) in the end is told by the next run, or by whoever asks. `known` is this
+    /// hart's, which is recorded nowhere else until it is done with.
     pub fn run_recorded(
         &mut self,
         ram: &mut Ram,
@@ -166,9 +227,14 @@ impl Hart {
         known: &mut KnownBlocks,
         to: impl FnMut(&Hart, &Ram, Block<'_>) -> Allowance,
     ) -> Stop {
+        if std::mem::take(&mut known.is_new) {
+            self.tlb.forget_told();
+        }
+        std::mem::swap(&mut self.notes, &mut known.notes);
         let mut telling = Telling { to, known, space: None, privileged: false, retired: 0 };
+        telling.look(self);
         let stop = self.run_telling(ram, until, &mut telling);
-        telling.tell_held(self, ram);
+        std::mem::swap(&mut self.notes, &mut known.notes);
         stop
     }
 }

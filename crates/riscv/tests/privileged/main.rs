@@ -14,6 +14,7 @@ mod paging;
 mod pmp;
 #[path = "../common/random.rs"]
 mod random;
+mod recorded;
 mod saving;
 mod several;
 mod traps;

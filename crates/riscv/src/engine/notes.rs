@@ -1,0 +1,106 @@
+//! What a hart that notes has noted: the addresses that the running block has accessed, and before them blocks that are held back to be
+//! told together ([`known`](super::known)), each as it is told: a head, and its addresses. So the addresses of a block that is held back stay
+//! where they were noted.
+
+use doorbell_sim::memory::LINE_BYTES;
+
+use super::BLOCK_OPS;
+
+/// Words that are held back, give or take a block.
+pub(super) const HELD_WORDS: usize = 1 << 9;
+/// Words of a block at most: a head, an address for each of its ops, and where it went.
+const BLOCK_WORDS: usize = BLOCK_OPS + 2;
+/// The last block that is held back begins within the first so many, and the running one is behind it.
+const WORDS: usize = HELD_WORDS + 2 * BLOCK_WORDS;
+
+/// See the module.
+pub(crate) struct Notes {
+    /// What is held back; a place for the head of the running block; its addresses.
+    words: [u64; WORDS],
+    /// Where the running block's addresses begin: `HELD_WORDS + BLOCK_WORDS` at most.
+    first: usize,
+    /// Where the next one goes: `BLOCK_OPS` behind `first` at most.
+    count: usize,
+    /// An access has crossed a line since this was asked last.
+    crossed: bool,
+}
+
+impl Default for Notes {
+    fn default() -> Notes {
+        Notes { words: [0; WORDS], first: 1, count: 1, crossed: false }
+    }
+}
+
+impl Notes {
+    /// Nothing is noted yet of the block that runs next.
+    #[inline(always)]
+    pub fn forget(&mut self) {
+        self.count = self.first;
+    }
+
+    /// Notes an address of the running block.
+    ///
+    /// # Safety
+    /// No more are noted of a block than it has ops.
+    #[inline(always)]
+    pub unsafe fn note(&mut self, address: u64) {
+        // SAFETY: the block's addresses begin at `HELD_WORDS + BLOCK_WORDS` at most, and as many places are behind as a block has ops.
+        unsafe { *self.words.get_unchecked_mut(self.count) = address };
+        self.count += 1;
+    }
+
+    /// The running block's addresses.
+    #[inline(always)]
+    pub fn addresses(&self) -> &[u64] {
+        &self.words[self.first..self.count]
+    }
+
+    /// The `nth` of them.
+    #[inline]
+    pub fn address(&self, nth: usize) -> u64 {
+        self.words[self.first + nth]
+    }
+
+    /// Notes that an access may cross a line.
+    pub fn crosses(&mut self, virt: u64, bytes: u64) {
+        self.crossed |= virt % LINE_BYTES + bytes > LINE_BYTES;
+    }
+
+    /// Whether an access has crossed a line since this was taken last.
+    #[inline(always)]
+    pub fn has_crossed(&self) -> bool {
+        self.crossed
+    }
+
+    /// Asks that, and forgets it.
+    pub fn take_crossed(&mut self) -> bool {
+        std::mem::take(&mut self.crossed)
+    }
+
+    /// Holds the running block back, with where it went if that is told. No more than [`HELD_WORDS`] are held before.
+    #[inline(always)]
+    pub fn hold(&mut self, head: u64, target: u64, has_target: bool) {
+        assert!(self.first <= HELD_WORDS, "what is held back is told before it is too much");
+        self.words[self.first - 1] = head;
+        self.words[self.count] = target;
+        self.first = self.count + usize::from(has_target) + 1;
+    }
+
+    /// How many words are held back.
+    #[inline(always)]
+    pub fn holds(&self) -> usize {
+        self.first - 1
+    }
+
+    /// What is held back.
+    pub fn held(&self) -> &[u64] {
+        &self.words[..self.first - 1]
+    }
+
+    /// It has been told: the running block's addresses move to the front.
+    pub fn let_go(&mut self) {
+        self.words.copy_within(self.first..self.count.max(self.first), 1);
+        self.count = self.count.max(self.first) - self.first + 1;
+        self.first = 1;
+    }
+}
