@@ -1,5 +1,5 @@
-//! A recording of a machine that may do anything: each instruction is told once, in order, and each event after instructions that were. What is
-//! told by numbers is known, and lies on pages that are.
+//! A recording of a machine that may do anything: each instruction is told once, in order, and each event after instructions that were, but for
+//! those of blocks that are held back. What is told by numbers is known, and lies on pages that are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +36,8 @@ struct Known {
 /// An era ends after so many blocks that were told in full, if not before; and so much is told at once.
 const TOLD_MAX: u32 = 300;
 const AT_ONCE: Allowance = Allowance { era: 0, instructions: 100, words: 64 };
+/// Before so many are held back, and a block more, they are told.
+const HELD_MAX: u64 = AT_ONCE.instructions + 64;
 
 impl Known {
     fn tell(&mut self, step: &Step, again: Option<Again>, ops: &[Op]) {
@@ -130,7 +132,7 @@ impl Recorder for Listener {
 
     fn event(&mut self, event: &DeviceEvent) {
         let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let has = told.instructions[usize::from(event.hart)];
+        let has = told.instructions[usize::from(event.hart)] + HELD_MAX;
         assert!(event.after <= has, "an event after instruction {} of {has}", event.after);
         if let Happening::Dma(dma) = event.what {
             assert!(!dma.write || (event.after..=has).contains(&dma.visible), "{event:?} of {has}");

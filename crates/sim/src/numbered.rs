@@ -19,6 +19,12 @@ pub const fn head(number: u32, addresses: u32) -> u64 {
     (number as u64) << 32 | addresses as u64
 }
 
+/// The number that a first word tells.
+#[inline]
+pub const fn number_of(head: u64) -> u32 {
+    (head >> 32) as u32
+}
+
 /// Blocks one behind the other: the number of each, and its addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberedBlocks<'a>(pub &'a [u64]);
@@ -31,7 +37,7 @@ impl<'a> Iterator for NumberedBlocks<'a> {
         let (head, rest) = self.0.split_first()?;
         let (addresses, behind) = rest.split_at(*head as u32 as usize);
         self.0 = behind;
-        Some(((head >> 32) as u32, addresses))
+        Some((number_of(*head), addresses))
     }
 }
 

@@ -23,8 +23,6 @@ pub(crate) const NO_BLOCK: BlockId = u32::MAX;
 
 /// All ops of all blocks. When they are used up, the cache starts afresh.
 const OPS_CAPACITY: usize = 1 << 20;
-/// So there are no more blocks: each has an op, and another one that leaves.
-pub(super) const BLOCKS_MAX: usize = OPS_CAPACITY / 2;
 const HALFWORDS: usize = (PAGE_BYTES / 2) as usize;
 
 #[derive(Clone, Copy)]
@@ -336,6 +334,7 @@ impl Code {
     }
 
     /// What tells the same indices of blocks apart.
+    #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.generation
     }

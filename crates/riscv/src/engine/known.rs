@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::numbered::head;
+use doorbell_sim::numbered::{head, number_of};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Allowance, Op as TimedOp, OpClass, OpSource, Ram};
 
@@ -23,13 +23,12 @@ const LATELY: usize = 1 << 15;
 /// Pages that were told, by the low bits of theirs: more than the TLB has, as a page that comes back to it is not told again.
 const PAGES: usize = 1 << 13;
 
-/// No era of a recorder's: of what was not told, and of a hart of which nothing may be told by numbers.
+/// No era: of what was not told, and of a hart of which nothing may be told by numbers.
 const UNTOLD: u64 = 0;
 const NO_ERA: u64 = u64::MAX;
 
 /// A block that is known. Its ops, which are looked at less often, stand elsewhere.
 struct Known {
-    key: Key,
     /// When it was told in full.
     era: u64,
     /// The first of its accesses, and how many there are.
@@ -47,12 +46,39 @@ struct Lately {
     head: u64,
 }
 
+/// Where it is looked for what a block is known as: its key, and a place for that.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub key: Key,
+    pub place: usize,
+}
+
+impl At {
+    /// Of a block that was executed whole, or in part.
+    #[inline(always)]
+    pub fn new(key: Key, whole: bool) -> At {
+        At { key, place: if whole { key.place() } else { key.place_of_part() } }
+    }
+}
+
+/// What a hart executes in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Within {
+    pub space: Option<u16>,
+    pub privileged: bool,
+}
+
 /// A page that was told: where the TLB finds it, and when it was told to lie there.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct ToldPage {
     page: u64,
     addend: u64,
     era: u64,
+}
+
+/// The era of what is executed privileged, or not, of a recorder's era.
+fn era_within(era: u64, privileged: bool) -> u64 {
+    era << 1 | u64::from(privileged)
 }
 
 fn place(virt: u64) -> usize {
@@ -66,7 +92,8 @@ pub struct KnownBlocks {
     ops: Vec<Vec<TimedOp>>,
     /// Which ops access memory: all blocks', one behind the other.
     accesses: Vec<u16>,
-    numbers: HashMap<Key, u32>,
+    /// By its key, and whether it was executed privileged.
+    numbers: HashMap<(Key, bool), u32>,
     lately: Box<[Lately; LATELY]>,
     /// The ops of one that is not known.
     pub(super) scratch: Vec<TimedOp>,
@@ -78,10 +105,14 @@ pub struct KnownBlocks {
     held_thread: u64,
     /// The address space that the allowance is of, once a block of it was told in full.
     space: Option<Option<u16>>,
-    /// The one that the hart executes in.
-    executing: Option<u16>,
-    /// The allowance's era, if it is of that space.
+    /// What the hart executes in.
+    executing: Within,
+    /// Its era, if the allowance is of its space.
     now: u64,
+    /// Of the blocks that keys are of: how often the cache of blocks has begun afresh.
+    generation: u32,
+    /// So many words are held back at most.
+    words_max: usize,
     /// Pages that were told. Most are found to be by [what the TLB says](crate::tlb::TlbEntry::told).
     pages: Box<[ToldPage; PAGES]>,
     /// No hart has run yet, so that no TLB may say anything.
@@ -103,8 +134,10 @@ impl Default for KnownBlocks {
             held_instructions: 0,
             held_thread: 0,
             space: None,
-            executing: None,
+            executing: Within::default(),
             now: NO_ERA,
+            generation: 0,
+            words_max: 0,
             pages: Box::new([ToldPage::default(); PAGES]),
             is_new: true,
         }
@@ -121,24 +154,46 @@ impl KnownBlocks {
         self.look();
     }
 
-    /// The hart executes in this space from now on.
-    pub(super) fn executes_in(&mut self, space: Option<u16>) {
-        self.executing = space;
+    /// The hart executes in this from now on.
+    pub(super) fn executes_in(&mut self, within: Within) {
+        self.executing = within;
         self.look();
     }
 
-    fn look(&mut self) {
-        let is_of = self.space == Some(self.executing) && self.allowance.era != UNTOLD;
-        self.now = if is_of { self.allowance.era } else { NO_ERA };
+    /// What the hart executes in.
+    pub(super) fn executes(&self) -> Within {
+        self.executing
     }
 
-    /// Holds back a block that was executed again, of which the key is, if it is known that its number and addresses are all that is to be
-    /// told of it: the block has been told in full, and so have the pages that it accessed. `place` is where that is known.
+    fn look(&mut self) {
+        let Within { space, privileged } = self.executing;
+        let is_of = self.space == Some(space) && self.allowance.era != UNTOLD;
+        self.now = if is_of { era_within(self.allowance.era, privileged) } else { NO_ERA };
+        self.words_max = self.allowance.words.min(HELD_WORDS);
+    }
+
+    /// Whether keys are of blocks of this generation.
     #[inline(always)]
-    pub(super) fn hold(&mut self, hart: &mut Hart, (key, place): (&Key, usize), instructions: u64) -> bool {
-        let lately = &self.lately[place % LATELY];
-        let is_known = (lately.key == *key) & (lately.era == self.now);
-        if !is_known | (self.held_thread != hart.thread()) | hart.notes.has_crossed() {
+    pub(super) fn is_of(&self, generation: u32) -> bool {
+        self.generation == generation
+    }
+
+    /// They are from now on.
+    pub(super) fn are_of(&mut self, generation: u32) {
+        if self.generation != generation {
+            self.numbers.clear();
+            self.lately.fill(Lately::default());
+            self.generation = generation;
+        }
+    }
+
+    /// Holds back a block that was executed again, if it is known that its number and addresses are all that is to be told of it: it has
+    /// been told in full, and so have the pages that it accessed.
+    #[inline(always)]
+    pub(super) fn hold(&mut self, hart: &mut Hart, at: At) -> bool {
+        let lately = &self.lately[at.place % LATELY];
+        let is_known = (lately.key == at.key) & (lately.era == self.now);
+        if !is_known || self.held_thread != hart.thread() || hart.notes.has_crossed() {
             return false;
         }
         // As one question, which is answered yes nearly always.
@@ -150,14 +205,14 @@ impl KnownBlocks {
         if untold != 0 {
             return false;
         }
-        let (target, has_target) = (hart.pc, key.computes());
-        hart.notes.hold(lately.head, target, has_target);
-        self.held_instructions += instructions;
+        let target = hart.pc;
+        hart.notes.hold(lately.head, target, at.key.computes());
+        self.held_instructions += at.key.count();
         true
     }
 
     /// Finds out whether a known block may be held back: if it may, it is known from now on where [`hold`](KnownBlocks::hold) looks.
-    pub(super) fn recall(&mut self, number: u32, hart: &mut Hart, place: usize) -> bool {
+    pub(super) fn recall(&mut self, number: u32, hart: &mut Hart, at: At) -> bool {
         if self.blocks[number as usize].era != self.now {
             return false;
         }
@@ -165,12 +220,12 @@ impl KnownBlocks {
             let virt = hart.notes.address(nth);
             let entry = hart.tlb_entry_mut(virt);
             let told = ToldPage { page: virt & PAGE_MASK, addend: entry.addend, era: self.now };
-            if entry.load_tag != told.page || self.pages[self::place(virt)] != told {
+            if entry.load_tag != told.page || self.pages[place(virt)] != told {
                 return false;
             }
             entry.told = self.now;
         }
-        self.found(number, place);
+        self.found(number, at);
         true
     }
 
@@ -183,8 +238,7 @@ impl KnownBlocks {
     /// Whether no more may be held back in `notes`.
     #[inline(always)]
     pub(super) fn holds_all(&self, notes: &Notes) -> bool {
-        self.held_instructions >= self.allowance.instructions
-            || notes.holds() >= self.allowance.words.min(HELD_WORDS)
+        self.held_instructions >= self.allowance.instructions || notes.holds() >= self.words_max
     }
 
     /// What is held back.
@@ -222,21 +276,20 @@ impl KnownBlocks {
         self.held_thread = thread;
     }
 
-    /// The block that was executed last was told in full, and the next one is of this era. If that is another one, then what was told may
-    /// be forgotten again. `known` is its number, and where it is looked for.
+    /// The block that was executed last was told in full, in this space, and the next one is of this era. If that is another one, then what
+    /// was told may be forgotten again. `known` is its number, and where it is looked for.
     pub(super) fn told(
         &mut self,
-        known: Option<(u32, usize)>,
+        known: Option<(u32, At)>,
         hart: &mut Hart,
         space: Option<u16>,
         allowance: Allowance,
     ) {
-        let era = allowance.era;
-        let goes_on = era == self.allowance.era && era != UNTOLD;
+        let goes_on = allowance.era == self.allowance.era && allowance.era != UNTOLD;
         (self.allowance, self.space) = (allowance, Some(space));
         self.look();
-        let Some((number, place)) = known.filter(|_| goes_on) else { return };
-        let known = &mut self.blocks[number as usize];
+        let Some((number, at)) = known.filter(|_| goes_on) else { return };
+        let (known, era) = (&mut self.blocks[number as usize], self.now);
         known.era = UNTOLD;
         for access in &self.accesses[known.first as usize..][..known.accesses as usize] {
             let TimedOp { virt, phys, .. } = self.ops[number as usize][usize::from(*access)];
@@ -247,21 +300,25 @@ impl KnownBlocks {
             let entry = hart.tlb_entry_mut(virt);
             if entry.load_tag == virt & PAGE_MASK {
                 entry.told = era;
-                self.pages[self::place(virt)] = ToldPage { page: entry.load_tag, addend: entry.addend, era };
+                self.pages[place(virt)] = ToldPage { page: entry.load_tag, addend: entry.addend, era };
             }
         }
         known.era = era;
-        self.found(number, place);
+        self.found(number, at);
     }
 
     /// The number of a block that has one.
-    pub(super) fn find(&self, key: &Key) -> Option<u32> {
-        self.numbers.get(key).copied()
+    pub(super) fn find(&self, at: At) -> Option<u32> {
+        let lately = &self.lately[at.place % LATELY];
+        if lately.key == at.key && lately.era == self.now {
+            return Some(number_of(lately.head));
+        }
+        self.numbers.get(&(at.key, self.executing.privileged)).copied()
     }
 
     /// It will be looked for again soon.
-    fn found(&mut self, number: u32, place: usize) {
-        let Known { key, era, accesses, .. } = self.blocks[number as usize];
+    fn found(&mut self, number: u32, At { key, place }: At) {
+        let Known { era, accesses, .. } = self.blocks[number as usize];
         let head = head(number, accesses + u32::from(key.computes()));
         self.lately[place % LATELY] = Lately { key, era, head };
     }
@@ -305,9 +362,9 @@ impl KnownBlocks {
         let accesses = (0..).zip(&self.scratch).filter(|(_, op)| op.class.is_memory());
         self.accesses.extend(accesses.map(|(at, _)| at as u16));
         let (first, accesses) = (first as u32, (self.accesses.len() - first) as u32);
-        self.blocks.push(Known { key, era: UNTOLD, first, accesses });
+        self.blocks.push(Known { era: UNTOLD, first, accesses });
         self.ops.push(self.scratch.clone());
-        self.numbers.insert(key, number);
+        self.numbers.insert((key, self.executing.privileged), number);
         Some(number)
     }
 }

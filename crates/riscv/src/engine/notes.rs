@@ -17,9 +17,9 @@ const WORDS: usize = HELD_WORDS + 2 * BLOCK_WORDS;
 pub(crate) struct Notes {
     /// What is held back; a place for the head of the running block; its addresses.
     words: [u64; WORDS],
-    /// Where the running block's addresses begin: `HELD_WORDS + BLOCK_WORDS` at most.
+    /// Where the running block's addresses begin: from 1 to `HELD_WORDS + BLOCK_WORDS`.
     first: usize,
-    /// Where the next one goes: `BLOCK_OPS` behind `first` at most.
+    /// Where the next one goes: from `first` to `BLOCK_OPS` behind it.
     count: usize,
     /// An access has crossed a line since this was asked last.
     crossed: bool,
@@ -52,7 +52,8 @@ impl Notes {
     /// The running block's addresses.
     #[inline(always)]
     pub fn addresses(&self) -> &[u64] {
-        &self.words[self.first..self.count]
+        // SAFETY: they begin and end as is said of `first` and `count`.
+        unsafe { self.words.get_unchecked(self.first..self.count) }
     }
 
     /// The `nth` of them.
@@ -77,13 +78,19 @@ impl Notes {
         std::mem::take(&mut self.crossed)
     }
 
-    /// Holds the running block back, with where it went if that is told. No more than [`HELD_WORDS`] are held before.
+    /// Holds the running block back, with where it went if that is told, and nothing is noted of the next one. Whoever holds more than
+    /// [`HELD_WORDS`] lets them go before that.
     #[inline(always)]
     pub fn hold(&mut self, head: u64, target: u64, has_target: bool) {
-        assert!(self.first <= HELD_WORDS, "what is held back is told before it is too much");
-        self.words[self.first - 1] = head;
-        self.words[self.count] = target;
-        self.first = self.count + usize::from(has_target) + 1;
+        let Notes { first, count, .. } = *self;
+        assert!(first <= HELD_WORDS, "what is held back is told before it is too much");
+        // SAFETY: `first` is 1 at least and `count` is behind it, at most as far as is said of them.
+        unsafe {
+            *self.words.get_unchecked_mut(first - 1) = head;
+            *self.words.get_unchecked_mut(count) = target;
+        }
+        self.first = count + usize::from(has_target) + 1;
+        self.count = self.first;
     }
 
     /// How many words are held back.
@@ -99,8 +106,8 @@ impl Notes {
 
     /// It has been told: the running block's addresses move to the front.
     pub fn let_go(&mut self) {
-        self.words.copy_within(self.first..self.count.max(self.first), 1);
-        self.count = self.count.max(self.first) - self.first + 1;
+        self.words.copy_within(self.first..self.count, 1);
+        self.count -= self.first - 1;
         self.first = 1;
     }
 }

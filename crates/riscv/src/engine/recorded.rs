@@ -5,7 +5,7 @@ use doorbell_sim::{Allowance, Op as TimedOp, OpSource, Ram, TranslationFence};
 use super::Exit;
 use super::block::{BlockId, Engine};
 use super::key::Key;
-use super::known::KnownBlocks;
+use super::known::{At, KnownBlocks, Within};
 use super::noted::Retired;
 use crate::hart::{Hart, Privilege, Stop};
 
@@ -72,29 +72,15 @@ pub enum BlockOps<'a> {
 struct Telling<'a, F> {
     to: F,
     known: &'a mut KnownBlocks,
-    /// What blocks are executed in, until one is left otherwise than by going on, or an interrupt is taken.
-    space: Option<u16>,
-    privileged: bool,
-    /// Before the running block.
+    /// Instructions before the running block.
     retired: u64,
 }
 
-/// How a block was executed.
-struct Ran {
-    block: BlockId,
-    exit: Exit,
-    instructions: u64,
-    key: Key,
-    /// Where it is looked for by its key.
-    place: usize,
-}
-
 impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
-    /// Looks at what the next block is executed in.
+    /// Looks at what the next block is executed in: until one is left otherwise than by going on, or an interrupt is taken, all are.
     fn look(&mut self, hart: &Hart) {
-        self.space = hart.address_space();
-        self.privileged = hart.privilege != Privilege::User;
-        self.known.executes_in(self.space);
+        let privileged = hart.privilege != Privilege::User;
+        self.known.executes_in(Within { space: hart.address_space(), privileged });
     }
 
     /// Tells what was held back.
@@ -106,71 +92,93 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
         }
     }
 
-    /// A block was executed that is not held back at once.
-    #[inline(never)]
-    fn tell(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, ran: &Ran) {
-        let goes_on = matches!(ran.exit, Exit::Next | Exit::Taken | Exit::Indirect);
-        let crossed = hart.notes.take_crossed();
-        if ran.instructions > 0 || ran.exit == Exit::Trapped {
-            let thread = hart.thread();
-            if self.known.holds_of_another(thread) {
-                self.tell_held(hart, ram);
-                self.known.holds_for(thread);
-            }
-            // Others end where the ops alone do not say.
-            let number = goes_on.then(|| self.known.find(&ran.key)).flatten();
-            if let Some(number) = number
-                && !crossed
-                && self.known.recall(number, hart, ran.place)
-                && self.hold(hart, ram, ran)
-            {
-                return;
-            }
-            self.tell_in_full(hart, engine, ram, (ran, goes_on), number);
-        }
-        if !goes_on {
-            self.look(hart);
-        }
-    }
-
-    /// Holds a block back, if that is possible.
+    /// Holds a block back, if that is possible at once.
     #[inline(always)]
-    fn hold(&mut self, hart: &mut Hart, ram: &Ram, ran: &Ran) -> bool {
-        let holds = self.known.hold(hart, (&ran.key, ran.place), ran.instructions);
+    fn hold(&mut self, hart: &mut Hart, ram: &Ram, at: At) -> bool {
+        let holds = self.known.hold(hart, at);
         if holds && self.known.holds_all(&hart.notes) {
             self.tell_held(hart, ram);
         }
         holds
     }
 
-    /// Tells a block's ops.
+    /// A block was executed that was not held back at once.
+    #[inline(never)]
+    fn tell(
+        &mut self,
+        hart: &mut Hart,
+        engine: &Engine,
+        ram: &Ram,
+        (block, exit): (BlockId, Exit),
+        (instructions, whole): (u64, bool),
+    ) {
+        let goes_on = matches!(exit, Exit::Next | Exit::Taken | Exit::Indirect);
+        let crossed = hart.notes.take_crossed();
+        if instructions > 0 || exit == Exit::Trapped {
+            let thread = hart.thread();
+            if self.known.holds_of_another(thread) {
+                self.tell_held(hart, ram);
+                self.known.holds_for(thread);
+            }
+            self.known.are_of(engine.code.generation());
+            let at = At::new(Key::new(hart.block_pc, block, instructions, exit), whole);
+            // Others end where the ops alone do not say.
+            let number = goes_on.then(|| self.known.find(at)).flatten();
+            if let Some(number) = number
+                && !crossed
+                && self.known.recall(number, hart, at)
+                && self.hold(hart, ram, at)
+            {
+                return;
+            }
+            self.tell_in_full(
+                hart,
+                engine,
+                ram,
+                (block, exit),
+                goes_on.then_some((number, at)),
+                instructions,
+            );
+        }
+        hart.notes.forget();
+        if !goes_on {
+            self.look(hart);
+        }
+    }
+
+    /// Tells a block's ops. Of one that goes on it is known where it is looked for, and perhaps its number.
     fn tell_in_full(
         &mut self,
         hart: &mut Hart,
         engine: &Engine,
         ram: &Ram,
-        (ran, goes_on): (&Ran, bool),
-        number: Option<u32>,
+        (block, exit): (BlockId, Exit),
+        known: Option<(Option<u32>, At)>,
+        instructions: u64,
     ) {
         self.tell_held(hart, ram);
-        let Ran { block, exit, instructions, key, place } = *ran;
-        let (space, privileged, thread) = (self.space, self.privileged, hart.thread());
+        let (Within { space, privileged }, thread) = (self.known.executes(), hart.thread());
         let (trapped, fence) = (exit == Exit::Trapped, hart.take_translation_fence());
-        let told = Block { ops: BlockOps::Listed(&[]), instructions, trapped, space, thread, number, fence };
-        if let Some(number) = number
+        let told =
+            Block { ops: BlockOps::Listed(&[]), instructions, trapped, space, thread, number: None, fence };
+        if let Some((Some(number), at)) = known
             && let Some(ops) = self.known.again(number, hart, ram)
         {
-            let era = (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), ..told });
-            self.known.told(Some((number, place)), hart, space, era);
+            let era =
+                (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), number: Some(number), ..told });
+            self.known.told(Some((number, at)), hart, space, era);
             return;
         }
         self.known.scratch.clear();
         let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
         hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
-        let number = if goes_on && number.is_none() { self.known.learn(key) } else { None };
-        let ops = BlockOps::Listed(&self.known.scratch);
+        let new = match known {
+            Some((None, at)) => self.known.learn(at.key).map(|number| (number, at)),
+            _ => None,
+        };
+        let (ops, number) = (BlockOps::Listed(&self.known.scratch), new.map(|(number, _)| number));
         let era = (self.to)(hart, ram, Block { ops, number, ..told });
-        self.known.told(number.map(|number| (number, place)), hart, space, era);
+        self.known.told(new, hart, space, era);
     }
 }
 
@@ -179,7 +187,6 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
 
     #[inline(always)]
     fn before(&mut self, hart: &mut Hart) {
-        hart.notes.forget();
         self.retired = hart.instret;
     }
 
@@ -193,12 +200,9 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
         whole: bool,
     ) {
         let instructions = hart.instret - self.retired;
-        let which = (block, engine.code.generation());
-        let key = Key::new(hart.block_pc, which, instructions, exit, self.privileged);
-        let place = if whole { key.place() } else { key.place_of_part() };
-        let ran = Ran { block, exit, instructions, key, place };
-        if !self.hold(hart, ram, &ran) {
-            self.tell(hart, engine, ram, &ran);
+        let at = At::new(Key::new(hart.block_pc, block, instructions, exit), whole);
+        if !self.known.is_of(engine.code.generation()) || !self.hold(hart, ram, at) {
+            self.tell(hart, engine, ram, (block, exit), (instructions, whole));
         }
     }
 
@@ -231,7 +235,8 @@ impl Hart {
             self.tlb.forget_told();
         }
         std::mem::swap(&mut self.notes, &mut known.notes);
-        let mut telling = Telling { to, known, space: None, privileged: false, retired: 0 };
+        self.notes.forget();
+        let mut telling = Telling { to, known, retired: 0 };
         telling.look(self);
         let stop = self.run_telling(ram, until, &mut telling);
         std::mem::swap(&mut self.notes, &mut known.notes);

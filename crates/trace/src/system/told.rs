@@ -71,9 +71,10 @@ impl Told {
                 fetched = Some(from);
             }
             if op.virt != op.phys.0 && Address::of(op) == Address::Mapped {
-                self.page((op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT), walks, walk);
-                // It may be the instruction's page.
-                fetched = None;
+                let data = (op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT);
+                self.page(data, walks, walk);
+                // The instructions' page may lie elsewhere now.
+                fetched = fetched.filter(|fetched| fetched.0 != data.0);
             }
         }
     }
