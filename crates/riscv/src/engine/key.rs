@@ -7,9 +7,14 @@ use super::{BLOCK_OPS, Exit};
 /// Where the parts of a key's second word are; how the block was left is in its lowest bits.
 const COUNT_SHIFT: u32 = 4;
 const BLOCK_SHIFT: u32 = 32;
+/// Bits of what is below the block.
+const HOW_BITS: u32 = 11;
+
+/// Places of keys.
+pub(super) const PLACES: usize = 1 << 16;
 
 const _: () = assert!((Exit::Stop as u64) < 1 << COUNT_SHIFT);
-const _: () = assert!((BLOCK_OPS as u64) < 1 << (BLOCK_SHIFT - COUNT_SHIFT));
+const _: () = assert!((BLOCK_OPS as u64) < 1 << (HOW_BITS - COUNT_SHIFT));
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,17 +43,16 @@ impl Key {
         self.what & ((1 << COUNT_SHIFT) - 1) == Exit::Indirect as u64
     }
 
-    /// A place for it in a table, by which block it is and how that was left, if it went on: that is one of two ways, of which one is odd.
-    /// Blocks that are executed together were decoded together, and share lines of the host's caches.
+    /// Its place among [`PLACES`]. What was executed whole has it by which block it is, and how that was left: as it goes on that is one of two
+    /// ways, of which one is odd. So blocks that are executed together, which were decoded together, share lines of the host's caches.
+    /// What was executed in part, as far as a hart's turn went, has it among others anywhere.
     #[inline(always)]
-    pub fn place(&self) -> usize {
-        (self.what >> BLOCK_SHIFT) as usize * 2 + (self.what & 1) as usize
-    }
-
-    /// A place for it if it is a part of the block: the first instructions alone, as far as a hart's turn went.
-    #[inline(always)]
-    pub fn place_of_part(&self) -> usize {
-        self.place() + self.count() as usize * 0x2003
+    pub fn place(&self, whole: bool) -> usize {
+        let part = ((self.what >> (BLOCK_SHIFT - HOW_BITS) | self.what) as u32).wrapping_mul(0x9e37_79b1);
+        match whole {
+            true => (self.what >> BLOCK_SHIFT << 1 | self.what & 1) as usize % (PLACES / 2),
+            false => PLACES / 2 | (part >> (33 - PLACES.ilog2())) as usize,
+        }
     }
 }
 
@@ -76,10 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn the_two_ways_of_a_branch_have_places_of_their_own() {
-        let place = |block, exit| Key::new(0x1000, block, 3, exit).place();
-        let places =
-            [place(7, Exit::Next), place(7, Exit::Taken), place(8, Exit::Indirect), place(9, Exit::Next)];
-        assert_eq!(HashSet::from(places).len(), 4);
+    fn the_two_ways_of_a_branch_have_places_of_their_own_and_parts_have_others() {
+        let key = |block, exit, count| Key::new(0x1000, block, count, exit);
+        let whole = [(7, Exit::Next), (7, Exit::Taken), (8, Exit::Indirect), (9, Exit::Next)];
+        let parts = (1..60).map(|count| key(7, Exit::Next, count).place(false));
+        let places: HashSet<usize> =
+            whole.map(|(block, exit)| key(block, exit, 60).place(true)).into_iter().chain(parts).collect();
+        assert_eq!(places.len(), 4 + 59);
+        assert!(places.iter().all(|place| *place < PLACES));
+        assert!(key(BlockId::MAX, Exit::Stop, 64).place(true) < PLACES / 2);
     }
 }

@@ -10,7 +10,7 @@ use doorbell_sim::numbered::{head, number_of};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Allowance, Op as TimedOp, OpClass, OpSource, Ram};
 
-use super::key::Key;
+use super::key::{Key, PLACES};
 use super::notes::{HELD_WORDS, Notes};
 use super::{Block, BlockOps};
 use crate::hart::Hart;
@@ -18,8 +18,6 @@ use crate::mmu::PAGE_MASK;
 
 /// Numbers that are given; what comes later is told without one.
 const NUMBERS: usize = 1 << 16;
-/// Blocks that were told in full lately, by the low bits of their places.
-const LATELY: usize = 1 << 15;
 /// Pages that were told, by the low bits of theirs: more than the TLB has, as a page that comes back to it is not told again.
 const PAGES: usize = 1 << 13;
 
@@ -57,7 +55,7 @@ impl At {
     /// Of a block that was executed whole, or in part.
     #[inline(always)]
     pub fn new(key: Key, whole: bool) -> At {
-        At { key, place: if whole { key.place() } else { key.place_of_part() } }
+        At { key, place: key.place(whole) }
     }
 }
 
@@ -94,7 +92,8 @@ pub struct KnownBlocks {
     accesses: Vec<u16>,
     /// By its key, and whether it was executed privileged.
     numbers: HashMap<(Key, bool), u32>,
-    lately: Box<[Lately; LATELY]>,
+    /// Blocks that were told in full lately, by their keys' places.
+    lately: Box<[Lately; PLACES]>,
     /// The ops of one that is not known.
     pub(super) scratch: Vec<TimedOp>,
     allowance: Allowance,
@@ -121,7 +120,7 @@ pub struct KnownBlocks {
 
 impl Default for KnownBlocks {
     fn default() -> KnownBlocks {
-        let lately = vec![Lately::default(); LATELY].into_boxed_slice();
+        let lately = vec![Lately::default(); PLACES].into_boxed_slice();
         KnownBlocks {
             blocks: Vec::new(),
             ops: Vec::new(),
@@ -191,7 +190,7 @@ impl KnownBlocks {
     /// been told in full, and so have the pages that it accessed.
     #[inline(always)]
     pub(super) fn hold(&mut self, hart: &mut Hart, at: At) -> bool {
-        let lately = &self.lately[at.place % LATELY];
+        let lately = &self.lately[at.place % PLACES];
         let is_known = (lately.key == at.key) & (lately.era == self.now);
         if !is_known || self.held_thread != hart.thread() || hart.notes.has_crossed() {
             return false;
@@ -309,7 +308,7 @@ impl KnownBlocks {
 
     /// The number of a block that has one.
     pub(super) fn find(&self, at: At) -> Option<u32> {
-        let lately = &self.lately[at.place % LATELY];
+        let lately = &self.lately[at.place % PLACES];
         if lately.key == at.key && lately.era == self.now {
             return Some(number_of(lately.head));
         }
@@ -320,7 +319,7 @@ impl KnownBlocks {
     fn found(&mut self, number: u32, At { key, place }: At) {
         let Known { era, accesses, .. } = self.blocks[number as usize];
         let head = head(number, accesses + u32::from(key.computes()));
-        self.lately[place % LATELY] = Lately { key, era, head };
+        self.lately[place % PLACES] = Lately { key, era, head };
     }
 
     /// A known block was executed again: its ops. None if an access crosses a line, which makes other ops of it.

@@ -275,7 +275,8 @@ impl Known {
 
     /// From now on a page of the space lies there.
     pub fn lies(&mut self, number: u64, frame: u64) {
-        self.pages.insert(Page { space: self.space, number }, frame);
-        self.recent.0[number as usize % RECENT] = None;
+        let page = Page { space: self.space, number };
+        self.pages.insert(page, frame);
+        self.recent.0[number as usize % RECENT] = Some((page, frame));
     }
 }
