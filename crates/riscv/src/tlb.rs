@@ -34,15 +34,17 @@ pub(crate) struct TlbEntry {
     pub store_tag: u64,
     /// Host address minus virtual address.
     pub addend: u64,
-    /// When the hart's recorder, if it has one, was told last where the page lies; 0 if it was not.
+    /// When the hart's recorder, if it has one, was told last where the page lies that may be loaded from; [`UNTOLD`] if it was not.
     pub told: u64,
 }
 
 const EMPTY: u64 = u64::MAX;
+/// When a page was told that was not.
+pub(crate) const UNTOLD: u64 = 0;
 /// Set in the store tag of a page whose stores RAM must see: no address, aligned or not, matches it, and the translation
 /// is not forgotten.
 const WATCHED: u64 = 8;
-const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0, told: 0 };
+const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0, told: UNTOLD };
 const NO_FETCH: (u64, u32, u64) = (EMPTY, 0, 0);
 const ENTRIES: usize = 512;
 /// Superpages are remembered in pieces of 2 MiB, so many for each mode.
@@ -140,7 +142,7 @@ impl Tlb {
 
     /// No recorder was told of any page.
     pub fn forget_told(&mut self) {
-        self.data.as_flattened_mut().iter_mut().for_each(|entry| entry.told = 0);
+        self.data.as_flattened_mut().iter_mut().for_each(|entry| entry.told = UNTOLD);
     }
 
     /// Forgets what may be known of one address: SFENCE.VMA with an address.
@@ -270,7 +272,7 @@ impl SavedTlb {
             // Whether RAM must see stores to the page is found out at the first.
             let (load_tag, store_tag) =
                 (if loads { virt } else { EMPTY }, if stores { virt | WATCHED } else { EMPTY });
-            let entry = TlbEntry { load_tag, store_tag, addend, told: 0 };
+            let entry = TlbEntry { load_tag, store_tag, addend, told: UNTOLD };
             *tlb.data.get_mut(usize::from(mode))?.get_mut(usize::from(index))? = entry;
         }
         Some(tlb)
@@ -291,6 +293,13 @@ impl Hart {
 
     pub(crate) fn tlb_entry_mut(&mut self, virt: u64) -> &mut TlbEntry {
         &mut self.tlb.data[self.data_mode as usize][slot(virt)]
+    }
+
+    /// When the page of an access was told last, if the TLB has it.
+    #[inline(always)]
+    pub(crate) fn told_page(&self, virt: u64) -> u64 {
+        let entry = self.tlb_entry(virt);
+        if entry.load_tag == virt & PAGE_MASK { entry.told } else { UNTOLD }
     }
 
     /// The physical address of an aligned access of `len` bytes, if the TLB has it. It then lies in RAM.
@@ -359,7 +368,7 @@ impl Hart {
             load_tag: if read { virt_page } else { keep(old.load_tag) },
             store_tag: if stores { virt_page | watched } else { keep(old.store_tag) },
             addend,
-            told: if keep(old.load_tag) == virt_page { old.told } else { 0 },
+            told: if keep(old.load_tag) == virt_page { old.told } else { UNTOLD },
         };
     }
 

@@ -11,19 +11,16 @@ use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Allowance, Op as TimedOp, OpClass, OpSource, Ram};
 
 use super::key::{Key, PLACES};
-use super::notes::{HELD_WORDS, Notes};
+use super::notes::{HELD_WORDS, NEVER, Notes};
 use super::{Block, BlockOps};
 use crate::hart::Hart;
 use crate::mmu::PAGE_MASK;
+use crate::tlb::UNTOLD;
 
 /// Numbers that are given; what comes later is told without one.
 const NUMBERS: usize = 1 << 16;
 /// Pages that were told, by the low bits of theirs: more than the TLB has, as a page that comes back to it is not told again.
 const PAGES: usize = 1 << 13;
-
-/// No era: of what was not told, and of a hart of which nothing may be told by numbers.
-const UNTOLD: u64 = 0;
-const NO_ERA: u64 = u64::MAX;
 
 /// A block that is known. Its ops, which are looked at less often, stand elsewhere.
 struct Known {
@@ -106,8 +103,6 @@ pub struct KnownBlocks {
     space: Option<Option<u16>>,
     /// What the hart executes in.
     executing: Within,
-    /// Its era, if the allowance is of its space.
-    now: u64,
     /// Of the blocks that keys are of: how often the cache of blocks has begun afresh.
     generation: u32,
     /// So many words are held back at most.
@@ -134,7 +129,6 @@ impl Default for KnownBlocks {
             held_thread: 0,
             space: None,
             executing: Within::default(),
-            now: NO_ERA,
             generation: 0,
             words_max: 0,
             pages: Box::new([ToldPage::default(); PAGES]),
@@ -144,19 +138,18 @@ impl Default for KnownBlocks {
 }
 
 impl KnownBlocks {
-    /// What may be told by numbers from now on.
+    /// What may be told by numbers from the next run on.
     pub fn goes_on(&mut self, allowance: Allowance) {
         if allowance.era != self.allowance.era {
             self.space = None;
         }
         self.allowance = allowance;
-        self.look();
     }
 
-    /// The hart executes in this from now on.
-    pub(super) fn executes_in(&mut self, within: Within) {
+    /// The hart whose notes these are executes in this from now on.
+    pub(super) fn executes_in(&mut self, within: Within, notes: &mut Notes) {
         self.executing = within;
-        self.look();
+        self.look(notes);
     }
 
     /// What the hart executes in.
@@ -164,10 +157,11 @@ impl KnownBlocks {
         self.executing
     }
 
-    fn look(&mut self) {
+    /// Notes when what the hart executes next must have been told: in the allowance's era, if that is of its space.
+    fn look(&mut self, notes: &mut Notes) {
         let Within { space, privileged } = self.executing;
         let is_of = self.space == Some(space) && self.allowance.era != UNTOLD;
-        self.now = if is_of { era_within(self.allowance.era, privileged) } else { NO_ERA };
+        notes.expect(if is_of { era_within(self.allowance.era, privileged) } else { NEVER });
         self.words_max = self.allowance.words.min(HELD_WORDS);
     }
 
@@ -190,18 +184,9 @@ impl KnownBlocks {
     /// been told in full, and so have the pages that it accessed.
     #[inline(always)]
     pub(super) fn hold(&mut self, hart: &mut Hart, at: At) -> bool {
-        let lately = &self.lately[at.place % PLACES];
-        let is_known = (lately.key == at.key) & (lately.era == self.now);
-        if !is_known || self.held_thread != hart.thread() || hart.notes.has_crossed() {
-            return false;
-        }
-        // As one question, which is answered yes nearly always.
-        let mut untold = 0;
-        for virt in hart.notes.addresses() {
-            let entry = hart.tlb_entry(*virt);
-            untold |= (entry.load_tag ^ virt & PAGE_MASK) | (entry.told ^ self.now);
-        }
-        if untold != 0 {
+        let (lately, notes) = (&self.lately[at.place % PLACES], &hart.notes);
+        let is_known = (lately.key == at.key) & (lately.era == notes.now()) & notes.are_told();
+        if !is_known || self.held_thread != hart.thread() {
             return false;
         }
         let target = hart.pc;
@@ -212,18 +197,20 @@ impl KnownBlocks {
 
     /// Finds out whether a known block may be held back: if it may, it is known from now on where [`hold`](KnownBlocks::hold) looks.
     pub(super) fn recall(&mut self, number: u32, hart: &mut Hart, at: At) -> bool {
-        if self.blocks[number as usize].era != self.now {
+        let now = hart.notes.now();
+        if self.blocks[number as usize].era != now {
             return false;
         }
         for nth in 0..hart.notes.addresses().len() {
             let virt = hart.notes.address(nth);
             let entry = hart.tlb_entry_mut(virt);
-            let told = ToldPage { page: virt & PAGE_MASK, addend: entry.addend, era: self.now };
+            let told = ToldPage { page: virt & PAGE_MASK, addend: entry.addend, era: now };
             if entry.load_tag != told.page || self.pages[place(virt)] != told {
                 return false;
             }
-            entry.told = self.now;
+            entry.told = now;
         }
+        hart.notes.were_told();
         self.found(number, at);
         true
     }
@@ -261,13 +248,16 @@ impl KnownBlocks {
     /// What was held back has been told.
     pub fn told_held(&mut self, allowance: Allowance) {
         self.notes.let_go();
-        self.let_go(allowance);
-    }
-
-    /// The same, of the running hart, which has let it go.
-    pub(super) fn let_go(&mut self, allowance: Allowance) {
         self.held_instructions = 0;
         self.goes_on(allowance);
+    }
+
+    /// The same, of the running hart, whose notes these are.
+    pub(super) fn let_go(&mut self, notes: &mut Notes, allowance: Allowance) {
+        notes.let_go();
+        self.held_instructions = 0;
+        self.goes_on(allowance);
+        self.look(notes);
     }
 
     /// From now on, what is held back is this thread's.
@@ -286,9 +276,9 @@ impl KnownBlocks {
     ) {
         let goes_on = allowance.era == self.allowance.era && allowance.era != UNTOLD;
         (self.allowance, self.space) = (allowance, Some(space));
-        self.look();
+        self.look(&mut hart.notes);
         let Some((number, at)) = known.filter(|_| goes_on) else { return };
-        let (known, era) = (&mut self.blocks[number as usize], self.now);
+        let (known, era) = (&mut self.blocks[number as usize], hart.notes.now());
         known.era = UNTOLD;
         for access in &self.accesses[known.first as usize..][..known.accesses as usize] {
             let TimedOp { virt, phys, .. } = self.ops[number as usize][usize::from(*access)];
@@ -306,10 +296,10 @@ impl KnownBlocks {
         self.found(number, at);
     }
 
-    /// The number of a block that has one.
-    pub(super) fn find(&self, at: At) -> Option<u32> {
+    /// The number of a block that has one, if it is executed `now`.
+    pub(super) fn find(&self, at: At, now: u64) -> Option<u32> {
         let lately = &self.lately[at.place % PLACES];
-        if lately.key == at.key && lately.era == self.now {
+        if lately.key == at.key && lately.era == now {
             return Some(number_of(lately.head));
         }
         self.numbers.get(&(at.key, self.executing.privileged)).copied()

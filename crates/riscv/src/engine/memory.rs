@@ -1,4 +1,4 @@
-//! Loads and stores. The fast way is one TLB look-up and a host access; everything else
+//! Loads and stores, for harts that note what they do and for others. The fast way is one TLB look-up and a host access; everything else
 //! (misses, misaligned accesses, devices, pages with decoded code) is out of line.
 
 use doorbell_sim::ram::PAGE_BYTES;
@@ -7,6 +7,7 @@ use doorbell_sim::{AccessSize, Ram};
 use super::{Exit, Op, next};
 use crate::hart::{DeviceAccess, Hart, LoadTarget, MmioRequest};
 use crate::mmu::{Access, PAGE_MASK};
+use crate::tlb::{TlbEntry, UNTOLD};
 use crate::trap::Exception;
 
 /// Why an access did not give a value at once.
@@ -110,15 +111,21 @@ pub(super) fn address(hart: &Hart, op: &Op) -> u64 {
     hart.x[op.rs1 as usize].wrapping_add(i64::from(op.imm) as u64)
 }
 
-/// Reads a `T` at `virt` by the fast way, else by the slow one. For unsafe blocks: a load tag is set only for a page
-/// of RAM with `addend` leading to its host copy; where the tag matches, the access is aligned and in that page.
+/// Reads a `T` at `virt` by the fast way, else by the slow one, and notes that if it is to. For unsafe blocks: a load tag is set only for a
+/// page of RAM with `addend` leading to its host copy; where the tag matches, the access is aligned and in that page. An op notes once.
 macro_rules! load_value {
-    ($hart:ident, $ram:ident, $virt:ident, $type:ty) => {{
+    ($hart:ident, $ram:ident, $virt:ident, $type:ty, $notes:ident) => {{
         const LEN: u64 = size_of::<$type>() as u64;
-        let entry = $hart.tlb_entry($virt);
-        if entry.load_tag == $virt & (PAGE_MASK | (LEN - 1)) {
-            Ok(($virt.wrapping_add(entry.addend) as *const $type).read())
+        let TlbEntry { load_tag, addend, told, .. } = *$hart.tlb_entry($virt);
+        if load_tag == $virt & (PAGE_MASK | (LEN - 1)) {
+            if $notes {
+                $hart.notes.note($virt, told);
+            }
+            Ok(($virt.wrapping_add(addend) as *const $type).read())
         } else {
+            if $notes {
+                $hart.notes.note($virt, UNTOLD);
+            }
             load_slow($hart, $ram, $virt, LEN).map(|value| value as $type)
         }
     }};
@@ -128,12 +135,12 @@ macro_rules! loads {
     ($($name:ident: $type:ty, $target:ident, signed $signed:literal, |$hart:ident, $op:ident, $value:ident| $put:expr;)*) => {$(
         /// # Safety
         /// As for [`Handler`](super::Handler).
-        pub(super) unsafe fn $name($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: `op` is an op of a block, and a load never ends one; on the access see `load_value`.
+        pub(super) unsafe fn $name<const NOTES: bool>($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+            // SAFETY: `op` is an op of a block, and a load never ends one; on the access and the note see `load_value`.
             unsafe {
                 let $op = &*op;
                 let virt = address($hart, $op);
-                match load_value!($hart, ram, virt, $type) {
+                match load_value!($hart, ram, virt, $type, NOTES) {
                     Ok($value) => {
                         $put;
                         next($hart, ram, op)
@@ -167,19 +174,25 @@ macro_rules! stores {
     ($($name:ident: $type:ty, |$hart:ident, $op:ident| $value:expr;)*) => {$(
         /// # Safety
         /// As for [`Handler`](super::Handler).
-        pub(super) unsafe fn $name($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+        pub(super) unsafe fn $name<const NOTES: bool>($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             const LEN: u64 = size_of::<$type>() as u64;
             // SAFETY: `op` is an op of a block, and a store never ends one. A store tag is set only
             // for a page of RAM that may be written freely; the tag matched, so the access is
-            // aligned and lies within that page.
+            // aligned and lies within that page. An op notes once.
             unsafe {
                 let $op = &*op;
                 let virt = address($hart, $op);
                 let value: u64 = $value;
-                let entry = $hart.tlb_entry(virt);
-                if entry.store_tag == virt & (PAGE_MASK | (LEN - 1)) {
-                    (virt.wrapping_add(entry.addend) as *mut $type).write(value as $type);
+                let TlbEntry { store_tag, addend, told, .. } = *$hart.tlb_entry(virt);
+                if store_tag == virt & (PAGE_MASK | (LEN - 1)) {
+                    if NOTES {
+                        $hart.notes.note(virt, told);
+                    }
+                    (virt.wrapping_add(addend) as *mut $type).write(value as $type);
                     return next($hart, ram, op);
+                }
+                if NOTES {
+                    $hart.notes.note(virt, UNTOLD);
                 }
                 match store_slow($hart, ram, virt, LEN, value) {
                     Ok(()) if ram.has_stale_code() => leave_stale($hart, op),
@@ -220,13 +233,13 @@ macro_rules! if_fp_enabled {
     ($($name:ident = $inner:ident;)*) => {$(
         /// # Safety
         /// As for [`Handler`](super::Handler).
-        pub(super) unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+        pub(super) unsafe fn $name<const NOTES: bool>(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: passes on what it was given.
             unsafe {
                 if !hart.fp_enabled {
                     return super::float_ops::unit_off(hart, ram, &*op);
                 }
-                $inner(hart, ram, op)
+                $inner::<NOTES>(hart, ram, op)
             }
         }
     )*};

@@ -19,7 +19,7 @@ use crate::trap::Exception;
 /// How a noted turn ended.
 pub type Turn = BlockEnd<Stop>;
 
-/// Defines a handler that notes the address, then does what the plain one does.
+/// Defines a handler that notes the address, then does what the plain one does. Loads and stores note by themselves.
 macro_rules! noting {
     ($($kind:ident $name:ident = $plain:path;)*) => {
         $(
@@ -29,7 +29,9 @@ macro_rules! noting {
             // SAFETY: passes on what it was given; each op of a block notes one address.
             unsafe {
                 let o = &*op;
-                hart.notes.note(hart.x[o.rs1 as usize].wrapping_add(i64::from(o.imm) as u64));
+                let virt = hart.x[o.rs1 as usize].wrapping_add(i64::from(o.imm) as u64);
+                let told = hart.told_page(virt);
+                hart.notes.note(virt, told);
                 $plain(hart, ram, op)
             }
         })*
@@ -38,6 +40,21 @@ macro_rules! noting {
         pub(super) fn noting_handler(kind: Kind) -> Option<Handler> {
             match kind {
                 $($kind => Some($name),)*
+                Lb => Some(memory::lb::<true>),
+                Lh => Some(memory::lh::<true>),
+                Lw => Some(memory::lw::<true>),
+                Ld => Some(memory::ld::<true>),
+                Lbu => Some(memory::lbu::<true>),
+                Lhu => Some(memory::lhu::<true>),
+                Lwu => Some(memory::lwu::<true>),
+                Sb => Some(memory::sb::<true>),
+                Sh => Some(memory::sh::<true>),
+                Sw => Some(memory::sw::<true>),
+                Sd => Some(memory::sd::<true>),
+                Flw => Some(memory::flw::<true>),
+                Fld => Some(memory::fld::<true>),
+                Fsw => Some(memory::fsw::<true>),
+                Fsd => Some(memory::fsd::<true>),
                 _ => None,
             }
         }
@@ -48,21 +65,6 @@ noting! {
     PrefetchI prefetch_i = integer::hint;
     PrefetchR prefetch_r = integer::hint;
     PrefetchW prefetch_w = integer::hint;
-    Lb lb = memory::lb;
-    Lh lh = memory::lh;
-    Lw lw = memory::lw;
-    Ld ld = memory::ld;
-    Lbu lbu = memory::lbu;
-    Lhu lhu = memory::lhu;
-    Lwu lwu = memory::lwu;
-    Sb sb = memory::sb;
-    Sh sh = memory::sh;
-    Sw sw = memory::sw;
-    Sd sd = memory::sd;
-    Flw flw = memory::flw;
-    Fld fld = memory::fld;
-    Fsw fsw = memory::fsw;
-    Fsd fsd = memory::fsd;
     LrW lr_w = amo::lr_w;
     ScW sc_w = amo::sc_w;
     AmoswapW amoswap_w = amo::amoswap_w;

@@ -13,6 +13,9 @@ const BLOCK_WORDS: usize = BLOCK_OPS + 2;
 /// The last block that is held back begins within the first so many, and the running one is behind it.
 const WORDS: usize = HELD_WORDS + 2 * BLOCK_WORDS;
 
+/// When nothing was told.
+pub(super) const NEVER: u64 = u64::MAX;
+
 /// See the module.
 pub(crate) struct Notes {
     /// What is held back; a place for the head of the running block; its addresses.
@@ -21,13 +24,18 @@ pub(crate) struct Notes {
     first: usize,
     /// Where the next one goes: from `first` to `BLOCK_OPS` behind it.
     count: usize,
+    /// When pages must have been told, of what may be held back.
+    now: u64,
+    /// Not 0 if a page that the running block has accessed may have been told at another time, or never: all bits in which these differ.
+    untold: u64,
     /// An access has crossed a line since this was asked last.
     crossed: bool,
 }
 
+
 impl Default for Notes {
     fn default() -> Notes {
-        Notes { words: [0; WORDS], first: 1, count: 1, crossed: false }
+        Notes { words: [0; WORDS], first: 1, count: 1, now: NEVER, untold: 0, crossed: false }
     }
 }
 
@@ -36,24 +44,46 @@ impl Notes {
     #[inline(always)]
     pub fn forget(&mut self) {
         self.count = self.first;
+        self.untold = 0;
     }
 
-    /// Notes an address of the running block.
+    /// When pages must have been told from now on, of which nothing was asked yet; [`NEVER`] if nothing may be held back.
+    pub fn expect(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// The same, as it is.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Notes an address of the running block, and when its page was told as far as the TLB knows.
     ///
     /// # Safety
     /// No more are noted of a block than it has ops.
     #[inline(always)]
-    pub unsafe fn note(&mut self, address: u64) {
+    pub unsafe fn note(&mut self, address: u64, told: u64) {
         // SAFETY: the block's addresses begin at `HELD_WORDS + BLOCK_WORDS` at most, and as many places are behind as a block has ops.
         unsafe { *self.words.get_unchecked_mut(self.count) = address };
         self.count += 1;
+        self.untold |= told ^ self.now;
+    }
+
+    /// Whether all pages that the running block has accessed were told when they must have been.
+    #[inline(always)]
+    pub fn are_told(&self) -> bool {
+        self.untold == 0
+    }
+
+    /// It was found out that they were.
+    pub fn were_told(&mut self) {
+        self.untold = 0;
     }
 
     /// The running block's addresses.
-    #[inline(always)]
     pub fn addresses(&self) -> &[u64] {
-        // SAFETY: they begin and end as is said of `first` and `count`.
-        unsafe { self.words.get_unchecked(self.first..self.count) }
+        &self.words[self.first..self.count]
     }
 
     /// The `nth` of them.
@@ -67,18 +97,12 @@ impl Notes {
         self.crossed |= virt % LINE_BYTES + bytes > LINE_BYTES;
     }
 
-    /// Whether an access has crossed a line since this was taken last.
-    #[inline(always)]
-    pub fn has_crossed(&self) -> bool {
-        self.crossed
-    }
-
-    /// Asks that, and forgets it.
+    /// Whether an access has crossed a line since this was asked last.
     pub fn take_crossed(&mut self) -> bool {
         std::mem::take(&mut self.crossed)
     }
 
-    /// Holds the running block back, with where it went if that is told, and nothing is noted of the next one. Whoever holds more than
+    /// Holds the running block back, whose pages were told, with where it went if that is told, and nothing is noted of the next one. Whoever holds more than
     /// [`HELD_WORDS`] lets them go before that.
     #[inline(always)]
     pub fn hold(&mut self, head: u64, target: u64, has_target: bool) {

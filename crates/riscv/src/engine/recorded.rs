@@ -78,17 +78,17 @@ struct Telling<'a, F> {
 
 impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
     /// Looks at what the next block is executed in: until one is left otherwise than by going on, or an interrupt is taken, all are.
-    fn look(&mut self, hart: &Hart) {
+    fn look(&mut self, hart: &mut Hart) {
         let privileged = hart.privilege != Privilege::User;
-        self.known.executes_in(Within { space: hart.address_space(), privileged });
+        let within = Within { space: hart.address_space(), privileged };
+        self.known.executes_in(within, &mut hart.notes);
     }
 
     /// Tells what was held back.
     fn tell_held(&mut self, hart: &mut Hart, ram: &Ram) {
         if let Some(held) = self.known.held_in(&hart.notes) {
             let allowance = (self.to)(hart, ram, held);
-            hart.notes.let_go();
-            self.known.let_go(allowance);
+            self.known.let_go(&mut hart.notes, allowance);
         }
     }
 
@@ -123,7 +123,7 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
             self.known.are_of(engine.code.generation());
             let at = At::new(Key::new(hart.block_pc, block, instructions, exit), whole);
             // Others end where the ops alone do not say.
-            let number = goes_on.then(|| self.known.find(at)).flatten();
+            let number = goes_on.then(|| self.known.find(at, hart.notes.now())).flatten();
             if let Some(number) = number
                 && !crossed
                 && self.known.recall(number, hart, at)
