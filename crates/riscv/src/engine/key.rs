@@ -51,7 +51,7 @@ impl Key {
         let part = ((self.what >> (BLOCK_SHIFT - HOW_BITS) | self.what) as u32).wrapping_mul(0x9e37_79b1);
         match whole {
             true => (self.what >> BLOCK_SHIFT << 1 | self.what & 1) as usize % (PLACES / 2),
-            false => PLACES / 2 | (part >> (33 - PLACES.ilog2())) as usize,
+            false => PLACES / 2 + (part >> (33 - PLACES.ilog2())) as usize,
         }
     }
 }

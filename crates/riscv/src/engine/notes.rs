@@ -32,7 +32,6 @@ pub(crate) struct Notes {
     crossed: bool,
 }
 
-
 impl Default for Notes {
     fn default() -> Notes {
         Notes { words: [0; WORDS], first: 1, count: 1, now: NEVER, untold: 0, crossed: false }
