@@ -7,6 +7,8 @@
 //! edge meet a program that has less to do than where traffic goes on, so that of those in the NIC and its rings some may be seen that would
 //! be lost: at both edges alike.
 
+use std::ops::RangeInclusive;
+
 use doorbell_machine::{CheckpointFile, Limits, Machine, Mode, Outcome};
 use doorbell_results::{Figure, FigureGroup, PortFigures, Throughput, WatchedFigures, WindowSummary};
 use doorbell_sim::{Bytes, Frame, Ps};
@@ -86,18 +88,22 @@ impl Counting {
         self.counters.iter().map(|(name, _)| value(name)).collect()
     }
 
-    /// What both texts of an edge say, if it adds up.
-    pub(crate) fn read(&self, now: &str, all: &str, had: u64) -> Result<Reading, String> {
+    /// What both texts of an edge say, if it adds up to what the NIC's books have.
+    pub(crate) fn read(&self, now: &str, all: &str, booked: RangeInclusive<u64>) -> Result<Reading, String> {
         let values = self.values(all)?;
         let by_now = self.of(&self.values(now)?, self.seen);
         // Nothing else reaches the NIC, and nothing is left inside: each frame was seen, or lost by name.
         let (seen, lost) = (self.of(&values, self.seen), self.of(&values, self.lost));
         match seen.checked_add(lost) {
-            Some(sum) if sum == had && by_now <= seen => Ok(Reading { values, had, by_now }),
-            _ => Err(format!(
-                "{} has seen {seen} frames ({by_now} of them by then) and lost {lost}, and by the NIC's books there were {had}",
-                self.program
-            )),
+            Some(had) if booked.contains(&had) && by_now <= seen => Ok(Reading { values, had, by_now }),
+            _ => {
+                let (first, last) = booked.into_inner();
+                let more = if last > first { format!(" to {last}") } else { String::new() };
+                Err(format!(
+                    "{} has seen {seen} frames ({by_now} of them by then) and lost {lost}, and by the NIC's books there were {first}{more}",
+                    self.program
+                ))
+            }
         }
     }
 
@@ -206,7 +212,9 @@ fn read_at(
     let totals = nic_totals(&all);
     let dropped = totals.dma + totals.core + totals.tx + totals.other + totals.link_in;
     let accepted = totals.sent.saturating_sub(dropped);
-    counting.read(&now.console.text(), &all.console.text(), accepted).map_err(|why| unfinished(&all, why))
+    counting
+        .read(&now.console.text(), &all.console.text(), accepted..=accepted)
+        .map_err(|why| unfinished(&all, why))
 }
 
 /// A copy of the machine that has said what its program counted.
@@ -296,8 +304,12 @@ mod tests {
     #[test]
     fn what_is_said_has_every_counter_and_every_frame() {
         let now = said(80, 9, 7);
-        let reading = IDS.read(&now, &said(90, 10, 7), 100).unwrap();
+        let reading = IDS.read(&now, &said(90, 10, 7), 100..=100).unwrap();
         assert_eq!(reading, Reading { values: vec![90, 5400, 10, 7], had: 100, by_now: 80 });
+        // Of a port that goes on sending while it is asked.
+        assert_eq!(IDS.read(&now, &said(90, 10, 7), 98..=105).unwrap(), reading);
+        let error = IDS.read(&now, &said(90, 10, 7), 101..=105).unwrap_err();
+        assert!(error.ends_with("by the NIC's books there were 101 to 105"), "{error}");
         for (all, accepted, says) in [
             (
                 said(90, 10, 7),
@@ -308,7 +320,7 @@ mod tests {
             (said(90, 10, 7).replace("alerts", "alarms"), 100, "ids does not say alerts"),
             (said(90, 10, 7).replace("= 10", "= 18446744073709551615"), 100, "lost 18446744073709551615"),
         ] {
-            let error = IDS.read(&now, &all, accepted).unwrap_err();
+            let error = IDS.read(&now, &all, accepted..=accepted).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }
@@ -316,7 +328,7 @@ mod tests {
     #[test]
     fn a_frame_of_the_window_is_delivered_when_it_was_seen() {
         let read = |(by_now, seen, lost, alerts)| {
-            IDS.read(&said(by_now, 0, 0), &said(seen, lost, alerts), seen + lost).unwrap()
+            IDS.read(&said(by_now, 0, 0), &said(seen, lost, alerts), 0..=seen + lost).unwrap()
         };
         let (begin, end) = (read((990, 1000, 0, 3)), read((1500, 1600, 200, 5)));
         let counted = BLOCKS.between(&begin, &end, Bytes(20));

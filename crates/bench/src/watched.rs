@@ -4,7 +4,7 @@
 //! nobody sends it anything any more, and nobody hears what it sends. What was on the cable at that moment does not come, at both edges alike. What the program watches is
 //! what the kernel hands to any such program: what comes and what is sent.
 
-use doorbell_machine::{Network, NetworkCheckpoint};
+use doorbell_machine::{Machine, Network, NetworkCheckpoint};
 use doorbell_sim::Bytes;
 
 use crate::control::Control;
@@ -47,24 +47,31 @@ impl<'a> Edges<'a> {
         edge: &NetworkCheckpoint,
         control: &mut Control,
     ) -> Result<Reading, RunError> {
-        let now = self.asked(counting, (edge, Until::Now), control)?;
-        let all = self.asked(counting, (edge, Until::All), control)?;
+        let (now, _) = self.asked(counting, (edge, Until::Now), control)?;
+        let (all, before) = self.asked(counting, (edge, Until::All), control)?;
         let [now, all] = [&now, &all].map(|copy| copy.node(WATCHED));
-        let nic = all.nic(0).stats();
-        // What it is handed are frames as they are on the cable: it has the kernel put no segments together, and leave none to be cut.
-        let passed = nic.rx_delivered + nic.tx_sent;
-        counting.read(&now.console.text(), &all.console.text(), passed).map_err(|why| unfinished(all, why))
+        // Nobody acknowledges what a server sent, so that it may send more while it is asked, which nobody may see any more.
+        let booked = before..=passed(all);
+        counting.read(&now.console.text(), &all.console.text(), booked).map_err(|why| unfinished(all, why))
     }
 
-    /// A copy whose watched node has said what its program counted.
+    /// A copy whose watched node has said what its program counted, and the frames that had passed its port before.
     fn asked(
         &self,
         counting: &Counting,
         (edge, until): (&NetworkCheckpoint, Until),
         control: &mut Control,
-    ) -> Result<Network, RunError> {
+    ) -> Result<(Network, u64), RunError> {
         let mut copy = self.nodes.plan.restored(edge)?;
+        let before = passed(copy.node(WATCHED));
         counting.asked(copy.node_mut(WATCHED), "", until, control)?;
-        Ok(copy)
+        Ok((copy, before))
     }
+}
+
+/// Frames that a node's port has put into memory or sent. What is watched are these, as they are on the cable: suricata has the kernel put no
+/// segments together, and leave none to be cut.
+fn passed(node: &Machine) -> u64 {
+    let nic = node.nic(0).stats();
+    nic.rx_delivered + nic.tx_sent
 }
