@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::TlbConfig;
 use crate::saved::cycle;
 use crate::stats::Counts;
-use crate::tlb::{Tlb, position_of_least, size_of};
+use crate::tlb::{Tlb, size_of};
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -272,7 +272,10 @@ impl WalkCache {
                     known = level + 1;
                     place
                 }
-                None => position_of_least(self.entries.iter().map(|entry| entry.1)),
+                None => {
+                    let oldest = (0..self.entries.len()).min_by_key(|place| self.entries[*place].1);
+                    oldest.expect("there are entries")
+                }
             };
             self.entries[place] = (table.0, self.clock);
             self.recent[level] = place;

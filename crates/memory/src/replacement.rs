@@ -13,6 +13,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tags::ways_of_many;
+
 /// The policies that there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -203,7 +205,7 @@ impl Replacer {
         // The highest prediction that any of these ways has, and of equals the first way.
         let farthest = if self.kind == Replacement::Nru { NOT_RECENT } else { DISTANT };
         for rank in (0..=farthest).rev() {
-            let ways = ways_with(ranks, rank) & mask;
+            let ways = ways_of_many(ranks, rank) & mask;
             if ways != 0 {
                 if rank < farthest {
                     // Ageing all until one is as far away as can be, in one step.
@@ -269,32 +271,10 @@ impl Replacer {
     }
 }
 
-/// The ways whose prediction is this one. Eight at a time, of which nothing is decided on the way, so that the host compares many at once.
-#[inline]
-fn ways_with(ranks: &[u32], rank: u32) -> u32 {
-    let (eights, rest) = ranks.as_chunks::<8>();
-    let bits = |found: u32, ranks: &[u32]| {
-        ranks.iter().rev().fold(found, |found, one| found << 1 | u32::from(*one == rank))
-    };
-    let found = bits(0, rest);
-    eights.iter().rev().fold(found, |found, eight| {
-        let mut ways = [0; 8];
-        ways.iter_mut()
-            .enumerate()
-            .for_each(|(way, bit)| *bit = if eight[way] == rank { 1 << way } else { 0 });
-        found << 8 | ways.into_iter().fold(0, |all, way| all | way)
-    })
-}
-
 /// The way of `mask` with the lowest stamp.
 fn oldest(stamps: &[u32], mask: u32) -> usize {
-    let mut best: Option<(usize, u32)> = None;
-    for (way, stamp) in stamps.iter().enumerate() {
-        if mask >> way & 1 != 0 && best.is_none_or(|(_, found)| *stamp < found) {
-            best = Some((way, *stamp));
-        }
-    }
-    best.expect("a way mask names at least one way").0
+    let among = stamps.iter().enumerate().filter(|(way, _)| mask >> way & 1 != 0);
+    among.min_by_key(|(_, stamp)| **stamp).expect("a way mask names at least one way").0
 }
 
 /// An order with one of its ways moved to the front.

@@ -15,8 +15,8 @@ use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState};
 use crate::slices::Slices;
 use crate::ways::{WAYS_MAX, WayMask};
 
-pub(crate) use quick::Quick;
-use quick::{Foremost, NOBODY, fixed, quick_use, ways_of, ways_of_many};
+use quick::{Foremost, NOBODY, fixed, quick_use, ways_of};
+pub(crate) use quick::{Quick, ways_of_many};
 
 /// No line.
 const EMPTY: u32 = u32::MAX;
