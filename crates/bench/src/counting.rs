@@ -58,7 +58,7 @@ pub(crate) struct Reading {
     values: Vec<u64>,
     /// Frames that there were to see.
     had: u64,
-    /// Frames that it had seen at the edge itself.
+    /// Frames that it had seen at the edge itself, or all if that was not asked.
     by_now: u64,
 }
 
@@ -88,22 +88,33 @@ impl Counting {
         self.counters.iter().map(|(name, _)| value(name)).collect()
     }
 
-    /// What both texts of an edge say, if it adds up to what the NIC's books have.
-    pub(crate) fn read(&self, now: &str, all: &str, booked: RangeInclusive<u64>) -> Result<Reading, String> {
-        let values = self.values(all)?;
-        let by_now = self.of(&self.values(now)?, self.seen);
+    /// What the text of an edge says, if it adds up to what the NIC's books have.
+    pub(crate) fn read(&self, text: &str, booked: RangeInclusive<u64>) -> Result<Reading, String> {
+        let values = self.values(text)?;
         // Nothing else reaches the NIC, and nothing is left inside: each frame was seen, or lost by name.
         let (seen, lost) = (self.of(&values, self.seen), self.of(&values, self.lost));
         match seen.checked_add(lost) {
-            Some(had) if booked.contains(&had) && by_now <= seen => Ok(Reading { values, had, by_now }),
+            Some(had) if booked.contains(&had) => Ok(Reading { values, had, by_now: seen }),
             _ => {
                 let (first, last) = booked.into_inner();
                 let more = if last > first { format!(" to {last}") } else { String::new() };
                 Err(format!(
-                    "{} has seen {seen} frames ({by_now} of them by then) and lost {lost}, and by the NIC's books there were {first}{more}",
+                    "{} has seen {seen} frames and lost {lost}, and by the NIC's books there were {first}{more}",
                     self.program
                 ))
             }
+        }
+    }
+
+    /// The same, of which another text says how many had been seen at the edge itself.
+    fn read_by(&self, now: &str, all: &str, accepted: u64) -> Result<Reading, String> {
+        let (reading, by_now) =
+            (self.read(all, accepted..=accepted)?, self.of(&self.values(now)?, self.seen));
+        match by_now > reading.by_now {
+            true => {
+                Err(format!("{} had seen {by_now} frames, and now has seen {}", self.program, reading.by_now))
+            }
+            false => Ok(Reading { by_now, ..reading }),
         }
     }
 
@@ -212,9 +223,7 @@ fn read_at(
     let totals = nic_totals(&all);
     let dropped = totals.dma + totals.core + totals.tx + totals.other + totals.link_in;
     let accepted = totals.sent.saturating_sub(dropped);
-    counting
-        .read(&now.console.text(), &all.console.text(), accepted..=accepted)
-        .map_err(|why| unfinished(&all, why))
+    counting.read_by(&now.console.text(), &all.console.text(), accepted).map_err(|why| unfinished(&all, why))
 }
 
 /// A copy of the machine that has said what its program counted.
@@ -225,10 +234,10 @@ fn ask(
     control: &mut Control,
 ) -> Result<Machine, RunError> {
     let mut machine = session.plan.restored(edge)?;
+    machine.set_mode(Mode::Functional);
     machine.stop_traffic();
     let guest = session.guest();
     if until == Until::All {
-        machine.set_mode(Mode::Functional);
         let loads = Load::of_ports(session.config(), session.workload());
         let params = &session.config().run;
         if !(Run { system: &mut machine, guest, control, loads: &loads, params }).drain()? {
@@ -243,7 +252,7 @@ fn ask(
 }
 
 impl Counting {
-    /// Asks the program of a machine to which nothing is sent any more, and lets it go on, functionally, until it has said what it counted.
+    /// Asks the program of a machine to which nothing is sent any more, and lets it go on until it has said what it counted.
     pub(crate) fn asked(
         &self,
         machine: &mut Machine,
@@ -251,7 +260,6 @@ impl Counting {
         until: Until,
         control: &mut Control,
     ) -> Result<(), RunError> {
-        machine.set_mode(Mode::Functional);
         control.begin("counting", machine.now(), None);
         machine.console.watch(Some(&format!("{}: counted", self.program)));
         machine.type_input(match until {
@@ -304,23 +312,24 @@ mod tests {
     #[test]
     fn what_is_said_has_every_counter_and_every_frame() {
         let now = said(80, 9, 7);
-        let reading = IDS.read(&now, &said(90, 10, 7), 100..=100).unwrap();
+        let reading = IDS.read_by(&now, &said(90, 10, 7), 100).unwrap();
         assert_eq!(reading, Reading { values: vec![90, 5400, 10, 7], had: 100, by_now: 80 });
         // Of a port that goes on sending while it is asked.
-        assert_eq!(IDS.read(&now, &said(90, 10, 7), 98..=105).unwrap(), reading);
-        let error = IDS.read(&now, &said(90, 10, 7), 101..=105).unwrap_err();
+        let unasked = Reading { by_now: 90, ..reading };
+        assert_eq!(IDS.read(&said(90, 10, 7), 98..=105).unwrap(), unasked);
+        let error = IDS.read(&said(90, 10, 7), 101..=105).unwrap_err();
         assert!(error.ends_with("by the NIC's books there were 101 to 105"), "{error}");
         for (all, accepted, says) in [
             (
                 said(90, 10, 7),
                 101,
-                "ids has seen 90 frames (80 of them by then) and lost 10, and by the NIC's books there were 101",
+                "ids has seen 90 frames and lost 10, and by the NIC's books there were 101",
             ),
-            (said(70, 30, 7), 100, "has seen 70 frames (80 of them by then)"),
+            (said(70, 30, 7), 100, "ids had seen 80 frames, and now has seen 70"),
             (said(90, 10, 7).replace("alerts", "alarms"), 100, "ids does not say alerts"),
             (said(90, 10, 7).replace("= 10", "= 18446744073709551615"), 100, "lost 18446744073709551615"),
         ] {
-            let error = IDS.read(&now, &all, accepted..=accepted).unwrap_err();
+            let error = IDS.read_by(&now, &all, accepted).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }
@@ -328,7 +337,7 @@ mod tests {
     #[test]
     fn a_frame_of_the_window_is_delivered_when_it_was_seen() {
         let read = |(by_now, seen, lost, alerts)| {
-            IDS.read(&said(by_now, 0, 0), &said(seen, lost, alerts), 0..=seen + lost).unwrap()
+            IDS.read_by(&said(by_now, 0, 0), &said(seen, lost, alerts), seen + lost).unwrap()
         };
         let (begin, end) = (read((990, 1000, 0, 3)), read((1500, 1600, 200, 5)));
         let counted = BLOCKS.between(&begin, &end, Bytes(20));

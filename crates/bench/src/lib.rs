@@ -100,7 +100,7 @@ pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point, run_point_observed};
 pub use memcached::MemcachedDpdkConfig;
 pub use neighbour::NeighbourConfig;
-pub use netperf::{NetperfConfig, NetperfTest};
+pub use netperf::{Ids, NetperfConfig, NetperfTest};
 pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NodeTable};
 pub use nfs::NfsConfig;
 pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};

@@ -233,9 +233,6 @@ impl Transfers for NetperfConfig {
     /// netserver in node 0, netperf in node 1.
     fn pair(&self) -> Pair {
         let (server, client) = match self.cores {
-            1 if self.ids == Ids::Suricata => {
-                (role!("netperf-watched", "doorbell: ready"), role!("netperf-client", "netperf: waiting"))
-            }
             1 => (role!("netperf-server", "Starting netserver"), role!("netperf-client", "netperf: waiting")),
             _ => {
                 (role!("netperf-servers", "Starting netserver"), role!("netperf-clients", "netperf: waiting"))
@@ -250,7 +247,7 @@ pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> 
     let (own, suricata) = (config.options::<NetperfConfig>(), config.options::<SuricataConfig>());
     let Pair { image, server, client } = own.pair();
     if own.ids == Ids::Suricata {
-        let server = server.after(&suricata.told_beside());
+        let server = role!("netperf-watched", "doorbell: ready").after(&suricata.told_beside());
         let [server, client] =
             [(server, transfer::SERVER, "netperf-suricata"), (client, transfer::CLIENT, image)]
                 .map(|(role, address, image)| role.guest(config, image, (address, 1), ""));

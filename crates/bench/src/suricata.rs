@@ -138,19 +138,26 @@ impl Options for SuricataConfig {
             return Err(ConfigError::new("suricata.depth", problem));
         }
         // Without a number of rules it is the configuration of another benchmark.
-        self.rules.map_or(Ok(()), |rules| {
-            if config.options::<DriveConfig>().kind == DriveKind::Node {
-                let problem =
-                    "what suricata has seen is asked of one machine alone; here it must be \"generator\", or a server that it \
-                     watches is driven: doorbell run netperf --set netperf.ids=suricata";
-                return Err(ConfigError::new("drive.kind", problem));
-            }
-            self.check_machine(rules, config)
-        })
+        self.rules.map_or(Ok(()), |rules| self.check_alone(rules, config))
     }
 }
 
 impl SuricataConfig {
+    /// Whether it can watch what a load generator sends to this machine.
+    fn check_alone(&self, rules: u32, config: &RunConfig) -> Result<(), ConfigError> {
+        self.check_machine(rules, config)?;
+        if config.platform.nics != 1 {
+            let problem = format!("{}, and suricata watches one port: leave it at 1", config.platform.nics);
+            return Err(ConfigError::new("platform.nics", problem));
+        }
+        if config.options::<DriveConfig>().kind == DriveKind::Node {
+            let problem = "what suricata has seen is asked of one machine alone; here it must be \"generator\", or a server that it \
+                 watches is driven: doorbell run netperf --set netperf.ids=suricata";
+            return Err(ConfigError::new("drive.kind", problem));
+        }
+        Ok(())
+    }
+
     /// Whether it can watch a port of this machine on which something else is served.
     pub(crate) fn check_beside(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if config.platform.nics != 1 {
@@ -179,10 +186,6 @@ impl SuricataConfig {
             let problem = format!("{rules} is not from {} to {}", RULES.start(), RULES.end());
             return Err(ConfigError::new("suricata.rules", problem));
         }
-        if config.platform.nics != 1 {
-            let problem = format!("{}, and suricata watches one port: leave it at 1", config.platform.nics);
-            return Err(ConfigError::new("platform.nics", problem));
-        }
         let ring = u64::from(self.ring) * FRAME_BYTES;
         let needed = RAM_BESIDE + ring.saturating_sub(RING_BESIDE);
         match options::more_ram(needed, config) {
@@ -194,15 +197,7 @@ impl SuricataConfig {
             None => Ok(()),
         }
     }
-}
 
-/// What the image's /init is told.
-pub(crate) fn guest_words(config: &RunConfig) -> String {
-    let own = config.options::<SuricataConfig>();
-    kernel::words("suricata", &[own.told(own.rules.unwrap_or_default())], config)
-}
-
-impl SuricataConfig {
     /// What the script of a server that it watches is told.
     pub(crate) fn told_beside(&self) -> String {
         let depth = self.depth.or(Some(Bytes(0)));
@@ -225,6 +220,12 @@ impl SuricataConfig {
         let depth = self.depth.map_or(String::new(), |depth| format!(" depth={}", depth.0));
         format!("rules={rules} runmode={runmode} ring={} v3={v3} checksums={checksums}{depth}", self.ring)
     }
+}
+
+/// What the image's /init is told.
+pub(crate) fn guest_words(config: &RunConfig) -> String {
+    let own = config.options::<SuricataConfig>();
+    kernel::words("suricata", &[own.told(own.rules.unwrap_or_default())], config)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
-use crate::counting::Counting;
+use crate::counting::{Counted, Counting};
 use crate::course::{Course, MEASURED};
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
@@ -349,7 +349,7 @@ pub(crate) fn measure<T>(
         edges: Edges::of(nodes, own.counting),
     };
     let Found { mut interval, steady, said } = run(&mut test)?;
-    let figures = test.figures(&interval);
+    let mut figures = test.figures(&interval);
     let edges = test.edges;
     network.check_conservation();
     network.finish_captures()?;
@@ -357,12 +357,11 @@ pub(crate) fn measure<T>(
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let mut summary = interval.point((benchmark.name, own.name.clone()), config, &network, own.data(), host);
     summary.steady = steady;
+    let counted = edges.counted(config.port(0).link.overhead, control)?;
+    figures.watched = counted.as_ref().map(Counted::watched);
     into_summary(figures, &mut summary, control);
     add(&mut summary, said);
-    if let Some(counted) = edges.counted(config.port(0).link.overhead, control)? {
-        if let Some(transfer) = &mut summary.transfer {
-            transfer.watched = Some(counted.watched());
-        }
+    if let Some(counted) = counted {
         counted.tell(&mut summary.ports);
     }
     profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;

@@ -1,10 +1,10 @@
 //! A server on whose port a program watches beside it, which counts what it has seen of a measurement.
 //!
-//! Both edges of the measurement are kept, and from each copies of the server's node go on alone, asked as in [`counting`](crate::counting):
-//! nobody sends it anything any more, and nobody hears what it sends. What was on the cable at that moment does not come, at both edges alike. What the program watches is
-//! what the kernel hands to any such program: what comes and what is sent.
+//! Both edges of the measurement are kept, and from each a copy of the server's node goes on alone and is asked as in
+//! [`counting`](crate::counting): nobody sends it anything any more, and nobody hears what it sends. What was on the cable at that moment does
+//! not come, at both edges alike. What the program watches is what the kernel hands to any such program: what comes and what is sent.
 
-use doorbell_machine::{Machine, Network, NetworkCheckpoint};
+use doorbell_machine::{Machine, Mode, Network, NetworkCheckpoint};
 use doorbell_sim::Bytes;
 
 use crate::control::Control;
@@ -41,31 +41,21 @@ impl<'a> Edges<'a> {
         Ok(Some(counting.between(&begin, &end, overhead)))
     }
 
+    /// What a copy of the watched node has counted, of all that was to be seen at an edge.
     fn read(
         &self,
         counting: &Counting,
         edge: &NetworkCheckpoint,
         control: &mut Control,
     ) -> Result<Reading, RunError> {
-        let (now, _) = self.asked(counting, (edge, Until::Now), control)?;
-        let (all, before) = self.asked(counting, (edge, Until::All), control)?;
-        let [now, all] = [&now, &all].map(|copy| copy.node(WATCHED));
-        // Nobody acknowledges what a server sent, so that it may send more while it is asked, which nobody may see any more.
-        let booked = before..=passed(all);
-        counting.read(&now.console.text(), &all.console.text(), booked).map_err(|why| unfinished(all, why))
-    }
-
-    /// A copy whose watched node has said what its program counted, and the frames that had passed its port before.
-    fn asked(
-        &self,
-        counting: &Counting,
-        (edge, until): (&NetworkCheckpoint, Until),
-        control: &mut Control,
-    ) -> Result<(Network, u64), RunError> {
         let mut copy = self.nodes.plan.restored(edge)?;
-        let before = passed(copy.node(WATCHED));
-        counting.asked(copy.node_mut(WATCHED), "", until, control)?;
-        Ok((copy, before))
+        let node = copy.node_mut(WATCHED);
+        let before = passed(node);
+        node.set_mode(Mode::Functional);
+        counting.asked(node, "", Until::All, control)?;
+        // Nobody acknowledges what a server sent, so that it may send more while it is asked, which nobody may see any more.
+        let booked = before..=passed(node);
+        counting.read(&node.console.text(), booked).map_err(|why| unfinished(node, why))
     }
 }
 

@@ -111,7 +111,7 @@ fn suricata_beside_a_server_sees_or_loses_each_frame_of_its_port() {
     let plain = netperf("--preset fast --warmup 2ms --duration 20ms --set platform.ram=384MiB");
     for set in [
         &[][..],
-        &["suricata.depth=0B", "suricata.tpacket_v3=false"],
+        &["suricata.depth=1MiB", "suricata.tpacket_v3=false"],
         &["nic.model=82576", "netperf.test=TCP_RR"],
     ] {
         let set: String = set.iter().map(|set| format!(" --set {set}")).collect();
