@@ -52,8 +52,10 @@ pub(super) struct UnderWay {
     /// Up to which number things have been asked for, and when they are there.
     asked: VecDeque<(u64, Option<Ps>)>,
     there: u64,
-    /// How often so much had been asked for before the trace, as uses of it say; whether by the clock.
+    /// How often so much had been asked for before the trace, as uses of it say: the most of those between which nothing more is there, for
+    /// what is asked for at once is used one by one. Whether by the clock.
     says: BTreeMap<u64, u64>,
+    most: Option<u64>,
     by_clock: bool,
 }
 
@@ -75,16 +77,21 @@ impl UnderWay {
         {
             self.there = *up_to;
             self.asked.pop_front();
+            if let Some(most) = self.most.take() {
+                *self.says.entry(most).or_default() += 1;
+            }
         }
         self.by_clock = time.is_some();
-        *self.says.entry(used.saturating_sub(self.there)).or_default() += 1;
+        self.most = self.most.max(Some(used.saturating_sub(self.there)));
     }
 
-    /// What had been asked for before the trace. By the clock it is what an eighth of the uses say, as single ones may be wrong.
+    /// What had been asked for before the trace. By the clock it is what an eighth of them say, as single ones may be wrong.
     pub fn before(&self) -> u64 {
-        let all: u64 = self.says.values().sum();
+        let mut says = self.says.clone();
+        self.most.iter().for_each(|most| *says.entry(*most).or_default() += 1);
+        let all: u64 = says.values().sum();
         let is_said = |(_, count): &(&u64, &u64)| !self.by_clock || **count * 8 >= all;
-        self.says.iter().rev().find(is_said).map_or(0, |(before, _)| *before)
+        says.iter().rev().find(is_said).map_or(0, |(before, _)| *before)
     }
 }
 
@@ -119,6 +126,20 @@ mod tests {
     #[test]
     fn what_never_drains_is_told_by_the_clock_and_by_the_order_alone_is_not() {
         assert_eq!((before(true), before(false)), (4, 0));
+    }
+
+    /// Bursts of 32 are asked for each 1,000 ns and take as long; each is used, one by one, while the next is on its way.
+    #[test]
+    fn of_bursts_the_whole_is_told_that_had_been_asked_for() {
+        let mut under_way = UnderWay::default();
+        for burst in 0..20 {
+            let begun = 1_000_000 + 1_000 * burst;
+            under_way.ask(32 * (burst + 1), Some(Ps::from_ns(begun)), Ps::from_ns(1_100));
+            for one in 1..=32 {
+                under_way.note_use(32 * burst + one, Some(Ps::from_ns(begun + 20 * one)));
+            }
+        }
+        assert_eq!(under_way.before(), 32);
     }
 
     #[test]
