@@ -6,7 +6,7 @@ use doorbell_results::Protocol;
 use doorbell_sim::stats::Stats;
 
 use crate::counting::Counting;
-use crate::interval::{Interval, all_dropped};
+use crate::interval::{Interval, all_dropped, per};
 use crate::run_up::RunUp;
 use crate::window::{NicTotals, port_totals};
 
@@ -142,7 +142,7 @@ impl Moved {
 
     /// Of bytes that took so many seconds.
     pub fn gbps(&self, seconds: f64) -> f64 {
-        self.bytes as f64 * 8e-9 / seconds
+        per(self.bytes as f64 * 8e-9, seconds)
     }
 }
 
@@ -151,6 +151,11 @@ mod tests {
     use super::*;
     use crate::iperf::IperfConfig;
     use crate::transfer::Transfers;
+
+    #[test]
+    fn in_no_time_nothing_moves() {
+        assert_eq!(Moved { bytes: 5, transactions: 1.0 }.gbps(0.0), 0.0);
+    }
 
     #[test]
     fn of_datagrams_what_was_lost_has_not_come_to_its_goal() {

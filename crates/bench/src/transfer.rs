@@ -16,7 +16,7 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::counting::{Counted, Counting};
 use crate::course::{Course, MEASURED};
 use crate::error::RunError;
-use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
+use crate::interval::{Interval, OpenInterval, all_dropped, meanings, per};
 use crate::kernel::{KernelConfig, places_to_name};
 use crate::length::Length;
 use crate::moved::{Load, Moved, Side};
@@ -168,7 +168,7 @@ impl Test<'_, '_, '_> {
             let moved = self.moved().since(&before);
             let seconds = (self.network.now() - from).as_secs_f64();
             self.samples.push(match self.load.transaction {
-                Some(_) => moved.transactions / seconds,
+                Some(_) => per(moved.transactions, seconds),
                 None => moved.gbps(seconds),
             });
         }
@@ -205,7 +205,7 @@ impl Test<'_, '_, '_> {
         let sides = Side::both_in(interval);
         let (moved, seconds) = (load.moved(&sides), interval.seconds);
         let (counted, data) = (load.transaction.is_some(), &sides[load.data()].carried);
-        let per_second = counted.then(|| moved.transactions / seconds);
+        let per_second = counted.then(|| per(moved.transactions, seconds));
         let [test, drive] = [0, 1].map(|node| Idle::of(self.network, node, interval));
         TransferFigures {
             load: load.name.clone(),

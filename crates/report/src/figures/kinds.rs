@@ -78,7 +78,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     Figure {
         title: "CPU time by kind".into(),
         caption: "Shares of all cycles of the cores, asleep or not, by what the function that ran was for. The rules are in \
-                  guest/kinds.toml, and functions.csv says which function fell under which."
+                  guest/kinds.toml, and functions.csv (of nodes with their names: functions-node0.csv) says which function fell under which."
             .to_owned(),
         legend: stacked::legend(&parts),
         svg: stacked::draw_named(ids, &parts, "% of all cycles", &stacks),
