@@ -90,7 +90,10 @@ pub(crate) fn run_point_sent(
     }
     let traced = match session.workload().silent {
         true => session.workload().name.clone(),
-        false => format!("{}, frames of {} at {rate}", session.workload().name, traffic.frame_size),
+        false => {
+            let length = Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64);
+            format!("{}, frames of {length} at {rate}", session.workload().name)
+        }
     };
     let trace =
         observe.trace.as_deref().map(|path| Trace::create(path, &machine, &config, &traced)).transpose()?;

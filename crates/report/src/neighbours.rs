@@ -29,7 +29,7 @@ pub(crate) fn lines_of(all: &[PlayedNeighbour], what: &str) -> Vec<String> {
         let ipc = known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
         let (file, instructions) = (one_line(&next.file), grouped(next.instructions));
         format!(
-            "{what}, on core {}: {file}, {ipc} instructions a cycle ({instructions} in all)",
+            "{what}, from core {} on: {file}, {ipc} instructions a cycle ({instructions} in all)",
             next.first_core
         )
     };
@@ -85,7 +85,7 @@ mod tests {
         );
         assert_eq!(
             lines(&point),
-            ["Beside it at 1Mpps, on core 1: <mcf>.xz, 0.250 instructions a cycle (1,234 in all)"]
+            ["Beside it at 1Mpps, from core 1 on: <mcf>.xz, 0.250 instructions a cycle (1,234 in all)"]
         );
     }
 }

@@ -442,7 +442,7 @@ mod tests {
             rounds: 2,
         }];
         let text = crate::table(&summary);
-        let line = "Beside it, on core 1: mcf.xz, 0.250 instructions a cycle (1,234 in all)\n";
+        let line = "Beside it, from core 1 on: mcf.xz, 0.250 instructions a cycle (1,234 in all)\n";
         assert!(text.contains(line), "{text}");
         assert!(crate::html(&summary, "").contains("mcf.xz"));
     }

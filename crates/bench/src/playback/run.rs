@@ -120,6 +120,14 @@ fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunErr
     if own.warmup == super::Warmup::Whole {
         return Ok((all, own.instructions.map_or(u64::MAX, |count| all + count.min(all))));
     }
+    if let Some(measured) = played.filter(|measured| *measured > all.saturating_sub(warmup)) {
+        let problem = format!(
+            "{} has {all} instructions, fewer than {measured} and a warm-up of {} before them; measure fewer, or set playback.warmup",
+            trace.path.display(),
+            own.warmup
+        );
+        return wrong("playback.instructions", problem);
+    }
     if warmup >= all {
         let problem = format!(
             "nothing is left to measure: {} has {all} instructions, and the warm-up takes {warmup}",
