@@ -96,6 +96,12 @@ impl Options for WebConfig {
             let problem = format!("there is no file of {} bytes; there are {FILES:?}", self.file);
             return fail("file", problem);
         }
+        if self.mix.is_some() && self.file != WebConfig::default().file {
+            return fail(
+                "file",
+                "a mix has files of its own; leave out one of web.file and web.mix".to_owned(),
+            );
+        }
         let of_mix = [("directories", self.directories), ("dynamic", self.dynamic)];
         match self.mix {
             Some(WebMix::Specweb99) => self.check_mix(config),

@@ -84,6 +84,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
         );
     };
     let chosen = benchmark(name)?;
+    chosen.refuse_of_others(&args.common.set)?;
     if let Nodes::Joined { .. } = chosen.nodes {
         return two_nodes_cmd::asked(args, chosen);
     }

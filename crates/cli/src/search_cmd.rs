@@ -192,6 +192,7 @@ fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
             chosen.name
         );
     }
+    chosen.refuse_of_others(&args.common.set)?;
     let (request, config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
     request.validate(&config, &sizes)?;

@@ -11,6 +11,9 @@ pub fn asked(args: &RunArgs, chosen: &'static Benchmark) -> anyhow::Result<Asked
     args.observe.refuse_for_nodes("two nodes")?;
     refuse_what_has_no_meaning(args, chosen.name)?;
     let config = args.configs(chosen.defaults)?.remove(0);
+    if config.run.frames.is_some() {
+        bail!("run.frames: {} has no load generator that would send so many; set run.duration", chosen.name);
+    }
     let load = Load { config: config.clone(), rate: config.loadgen.traffic.rate_asked(), said: None };
     Ok(Asked::new(chosen, config, vec![load]))
 }

@@ -178,6 +178,38 @@ fn a_trace_is_played_at_a_rate_and_in_a_closed_loop() {
 }
 
 #[test]
+fn what_cannot_be_told_apart_from_neighbours_is_not_told_a_packet() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    fs::copy(folder.join("loop.dbt"), folder.join("beside.dbt")).unwrap();
+    // No devices, and no addresses but of instructions.
+    let mut plain = Writer::create(folder.join("plain.champsim"), Variant::Standard).unwrap();
+    for turn in 0..40_000 {
+        plain.write_record(&Record { ip: 0x40_0000 + 4 * (turn % 64), ..Record::default() }).unwrap();
+    }
+    plain.finish().unwrap();
+    let figures = |neighbour: &[&str]| {
+        let words = [&["trace", "run", "loop.dbt"], neighbour, &["--warmup", "0", "--json", "-q"]].concat();
+        let said: Value = serde_json::from_str(&succeeds(folder, &words)).unwrap();
+        let timing = &said["points"][0]["timing"];
+        let own = timing["packet cost"]["instructions"].as_f64();
+        assert_eq!(own, Some(100.0), "{timing}");
+        [
+            ("DRAM", "bytes_read_per_packet"),
+            ("direct cache access", "updates_per_packet"),
+            ("PCI Express", "up_bytes_per_packet"),
+            ("uncore events", "ItoM_hit"),
+            ("uncore events", "DRd_hit"),
+        ]
+        .map(|(group, name)| timing[group][name].is_number())
+    };
+    assert_eq!(figures(&[]), [true; 5]);
+    assert_eq!(figures(&["plain.champsim"]), [false, true, true, true, true]);
+    assert_eq!(figures(&["beside.dbt"]), [false, false, false, false, true]);
+}
+
+#[test]
 fn a_trace_of_an_overloaded_machine_tells_what_its_nic_dropped() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
@@ -273,6 +305,7 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         (&["loop.dbt", "--out", "."], "would take the place of loop.dbt"),
         (&["loop.dbt", "--rate", "1Mpps", "--window", "2"], "cannot be used with"),
         (&["loop.dbt", "--rate", "fast"], "5Mpps"),
+        (&["loop.dbt", "--set", "playback.arrivals=poisson"], "give playback.rate"),
         (&["loop.dbt", "--window", "0"], "1 request at least"),
         (&["loop.dbt", "--set", "playback.page_size=2MiB"], "playback.pages=kernel"),
         (&["loop.dbt", "--set", "playback.pages=kernel"], "playback.pages: what is played tells physical"),

@@ -143,6 +143,8 @@ fn suricata_beside_a_server_sees_or_loses_each_frame_of_its_port() {
 fn what_netperf_cannot_do_is_refused() {
     doorbell(&["run", "netperf", "--rate", "1Mpps"]).refused_with(&["--rate", "netperf has none"]);
     doorbell(&["run", "netperf", "--set", "netperf.test=TCP_CRR"]).refused_with(&["netperf.test", "TCP_RR"]);
+    doorbell(&["run", "netperf", "--set", "netperf.request=64"]).refused_with(&["netperf.request", "TCP_RR"]);
+    doorbell(&["run", "netperf", "--set", "run.frames=9"]).refused_with(&["run.frames", "run.duration"]);
     doorbell(&["run", "netperf", "--samples", "0"]).refused_with(&["transfer.samples", "from 1 to 1000"]);
     doorbell(&["run", "testpmd", "--samples", "4"]).refused_with(&["--samples", "netperf"]);
     doorbell(&["run", "--network", "its.toml", "--samples", "4"]).refused_with(&["--samples", "netperf"]);

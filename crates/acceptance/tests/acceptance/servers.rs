@@ -162,6 +162,9 @@ fn what_servers_cannot_be_asked_is_refused() {
     doorbell(&["run", "web", "--set", "web.file=5"]).refused_with(&["web.file", "100, 1000, 10000"]);
     doorbell(&["run", "web", "--set", "web.dynamic=10"])
         .refused_with(&["web.dynamic", "set web.mix=specweb99"]);
+    doorbell(&["run", "web", "--set", "web.mix=specweb99", "--set", "web.file=100"])
+        .refused_with(&["web.file", "web.mix"]);
+    doorbell(&["run", "testpmd", "--set", "redis.value=9"]).refused_with(&["redis.value", "testpmd has no"]);
     doorbell(&["run", "nfs", "--set", "nfs.writers=4"])
         .refused_with(&["nfs.file", "set platform.ram=512MiB"]);
     doorbell(&["run", "web", "--rate", "1Mpps"]).refused_with(&["--rate", "web has none"]);

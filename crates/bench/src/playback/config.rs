@@ -217,6 +217,11 @@ impl Options for PlaybackConfig {
                 "frames come at a rate or behind answers; leave playback.rate or playback.window out";
             return Err(ConfigError::new("playback.window", problem));
         }
+        if self.arrivals != Arrivals::Constant && self.rate.is_none() {
+            let problem =
+                "frames come as they did, or behind answers, unless there is a rate; give playback.rate";
+            return Err(ConfigError::new("playback.arrivals", problem));
+        }
         if !self.sleeps && (self.rate.is_some() || self.window.is_some()) {
             let problem = "sleep ends there when the frame comes that ended it; leave playback.sleeps out";
             return Err(ConfigError::new("playback.sleeps", problem));

@@ -88,6 +88,26 @@ impl Benchmark {
             counting: self.counting,
         }
     }
+
+    /// Refuses what is set ("path=value") of sections that other benchmarks have and this one has not: it would change nothing but the
+    /// configuration's hash.
+    pub fn refuse_of_others<'s>(&self, set: impl IntoIterator<Item = &'s String>) -> Result<(), ConfigError> {
+        let is_own = |name: &str| self.options.iter().chain(OF_ALL).any(|own| own.name == name);
+        for assignment in set {
+            let path = assignment.split('=').next().unwrap_or_default().trim();
+            let section = path.split('.').next().unwrap_or_default();
+            let whose: Vec<&str> = BENCHMARKS
+                .iter()
+                .filter(|known| known.options.iter().any(|own| own.name == section))
+                .map(|known| known.name)
+                .collect();
+            if !is_own(section) && !whose.is_empty() {
+                let problem = format!("it is for {}, and {} has no [{section}]", whose.join(", "), self.name);
+                return Err(ConfigError::new(path, problem));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What is no benchmark's own.

@@ -145,6 +145,25 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
 }
 
 #[test]
+fn what_is_set_of_other_benchmarks_alone_is_refused() {
+    let redis = benchmark("redis").unwrap();
+    let set = |text: &str| redis.refuse_of_others([&text.to_owned()]);
+    for own in
+        ["redis.value=9", "kernel.mtu=9000", "drive.kind=node", "core.ipc=2", "beside.traces=[]", "x=1"]
+    {
+        assert!(set(own).is_ok(), "{own}");
+    }
+    assert_eq!(set("dpdk.rxd = 512").unwrap_err().key, "dpdk.rxd");
+    assert!(
+        set("web.file=100").unwrap_err().to_string().contains("it is for web, nat, and redis has no [web]")
+    );
+    for known in BENCHMARKS {
+        let set: Vec<String> = known.defaults.iter().map(|text| (*text).to_owned()).collect();
+        known.refuse_of_others(&set).unwrap();
+    }
+}
+
+#[test]
 #[should_panic(expected = "two types of options are called [dpdk]")]
 fn two_types_of_options_cannot_share_a_name() {
     #[derive(

@@ -46,6 +46,14 @@ impl Filling {
         let (name, meaning) = (name.to_string(), meaning.to_string());
         self.0.figures.push(TimingFigure { name, meaning, value });
     }
+
+    /// Leaves what is told a packet open if it is not known of whose packets it is.
+    fn a_packet_if(mut self, is_known: bool) -> Filling {
+        for figure in &mut self.0.figures {
+            figure.value = figure.value.filter(|_| is_known || !figure.name.ends_with("_per_packet"));
+        }
+        self
+    }
 }
 
 /// All figures of a machine's span.
@@ -60,14 +68,16 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
     groups.extend(
         [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
     );
-    groups.extend([access_times(w), occupancy(w, models), dram(w), pcie(w)]);
+    // With neighbours nobody knows what a packet's part was in what memory and its ways did, and in what devices did if they have some.
+    let (is_alone, has_devices_alone) = (!w.has_neighbours(), !models.neighbours_have_devices);
+    groups.extend([access_times(w), occupancy(w, models)]);
+    groups.extend([dram(w).a_packet_if(is_alone), pcie(w).a_packet_if(has_devices_alone)]);
     if models.attached.iter().any(|(_, attachment)| attachment.bus().is_some()) {
         groups.push(buses(w, models));
     }
-    groups.extend([uncore(w), dca(w)]);
+    groups.extend([uncore(w, has_devices_alone), dca(w, is_alone).a_packet_if(has_devices_alone)]);
     groups.extend(taken(w));
-    groups.extend(directory(w));
-    groups.extend(fabric(w));
+    groups.extend([directory(w), fabric(w)].into_iter().flatten().map(|group| group.a_packet_if(is_alone)));
     groups.extend(sharing(span));
     groups.extend(neighbours(span));
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
@@ -315,9 +325,12 @@ fn dram(w: &View) -> Filling {
     g
 }
 
-fn uncore(w: &View) -> Filling {
+/// Devices' events are told if the devices are those of whoever is measured alone.
+fn uncore(w: &View, has_devices_alone: bool) -> Filling {
     let mut g = Filling::new("uncore events");
     let frames = w.frames as f64;
+    let own =
+        |value: Option<f64>, key: &str| value.filter(|_| has_devices_alone || !key.starts_with("device."));
     for (name, key, what) in [
         ("ItoM", "device.itom", "writes of a whole line by a device"),
         ("RFO", "device.rfo", "writes of a part of a line by a device"),
@@ -328,7 +341,7 @@ fn uncore(w: &View) -> Filling {
         ("prefetch", "hart.prefetch", "lines asked for by a core's prefetchers and prefetch instructions"),
     ] {
         for (suffix, counter, found) in [("hit", "hits", "had"), ("miss", "misses", "had not")] {
-            let value = over(w.n(&format!("{key}_{counter}")), frames);
+            let value = own(over(w.n(&format!("{key}_{counter}")), frames), key);
             g.put(
                 format!("{name}_{suffix}"),
                 value,
@@ -342,12 +355,14 @@ fn uncore(w: &View) -> Filling {
         over(100.0 * hits, hits + misses),
         "of a hundred whole lines that devices wrote, those that the LLC had",
     );
-    g.put("PRd", over(w.n("device.prd"), frames), "reads of device registers by cores, a delivered packet");
-    g.put("WiL", over(w.n("device.wil"), frames), "writes of device registers by cores, a delivered packet");
+    for (name, key, what) in [("PRd", "device.prd", "reads"), ("WiL", "device.wil", "writes")] {
+        let value = own(over(w.n(key), frames), key);
+        g.put(name, value, format!("{what} of device registers by cores, a delivered packet"));
+    }
     g
 }
 
-fn dca(w: &View) -> Filling {
+fn dca(w: &View, is_alone: bool) -> Filling {
     let mut g = Filling::new("direct cache access");
     let frames = w.frames as f64;
     let n = |counter: &str| w.n(&format!("device.{counter}"));
@@ -379,7 +394,7 @@ fn dca(w: &View) -> Filling {
     );
     g.put(
         "core_merges_per_packet",
-        over(w.n("llc.merges"), frames),
+        over(w.n("llc.merges"), frames).filter(|_| is_alone),
         "the same of cores' requests, prefetches not included",
     );
     g.put(

@@ -16,6 +16,8 @@ pub(crate) struct Models<'a> {
     pub attached: Vec<(String, &'a Attachment)>,
     /// Of the cores, those from the first on that are measured; the others are neighbours.
     pub own: usize,
+    /// Whether neighbours have devices, too.
+    pub neighbours_have_devices: bool,
     /// How many disks there are.
     pub disks: usize,
 }
@@ -32,6 +34,7 @@ impl<'a> Models<'a> {
             cores: (0..machine.harts().len() + machine.beside().count()).map(core).collect(),
             attached: functions.map(|plugged| (plugged.name().to_owned(), plugged.attachment())).collect(),
             own: machine.measured_harts,
+            neighbours_have_devices: false,
             disks: machine.disk_stats().len(),
         })
     }
@@ -46,6 +49,7 @@ impl<'a> Models<'a> {
             cores: cores.collect(),
             attached: attached.map(|(port, attachment)| (format!("port{port}"), attachment)).collect(),
             own: player.own_harts(),
+            neighbours_have_devices: player.neighbours_have_devices(),
             disks: 0,
         }
     }

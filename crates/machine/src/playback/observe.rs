@@ -21,6 +21,11 @@ impl Player {
         self.lanes[0].harts
     }
 
+    /// Whether traces beside the first have devices, too.
+    pub fn neighbours_have_devices(&self) -> bool {
+        self.lanes[1..].iter().any(|lane| lane.ports.has_some())
+    }
+
     /// How many harts there are.
     pub fn harts(&self) -> usize {
         self.streams.len()

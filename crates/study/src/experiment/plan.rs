@@ -421,6 +421,7 @@ fn config(
             }
         };
     }
+    known.refuse_of_others(&overrides)?;
     if let Work::Measure(rate) = work {
         // So many times the streams' own rates is a total, and no rate that traffic could have by itself.
         let key = if matches!(rate, Rate::Times(_)) { "total" } else { "rate" };
