@@ -92,7 +92,10 @@ fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
 fn of_run(error: &RunError) -> Option<u8> {
     match error {
         RunError::Interrupted => Some(INTERRUPTED),
-        RunError::Config(_) | RunError::Playback { error: PlaybackError::Config(_), .. } => Some(WRONG_USE),
+        RunError::Config(_)
+        | RunError::Playback { error: PlaybackError::Config(_) | PlaybackError::Pace(_), .. } => {
+            Some(WRONG_USE)
+        }
         RunError::Image(error) => of_image(error),
         _ => None,
     }

@@ -206,7 +206,8 @@ fn event_line(event: &DeviceEvent) -> String {
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     if is_same(&args.input, &args.output) {
         let of = args.input.display();
-        bail!("{of}: a trace is not converted in its own place; give another file to write");
+        let problem = format!("{of}: a trace is not converted in its own place; give another file to write");
+        return Err(anyhow!(problem)).asked();
     }
     let variant = Variant::of(args.cloudsuite);
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
@@ -222,13 +223,12 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     }
     match (opened, ours) {
         (Ok(file), false) => to_champsim(&file, args, variant),
-        (Ok(_), true) => bail!("{} is a trace of Doorbell's already", args.input.display()),
+        (Ok(_), true) => Err(anyhow!("{} is a trace of Doorbell's already", args.input.display())).asked(),
         (Err(TraceError::Foreign { .. }), true) => from_champsim(args, variant),
         (Err(TraceError::Foreign { .. }), false) => {
-            bail!(
-                "{} is no trace of Doorbell's; to make one of it, give the output a name that ends in .dbt",
-                args.input.display()
-            )
+            let problem =
+                "is no trace of Doorbell's; to make one of it, give the output a name that ends in .dbt";
+            Err(anyhow!("{} {problem}", args.input.display())).asked()
         }
         (Err(error), _) => Err(error).with_context(|| args.input.display().to_string()),
     }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use clap::Args;
 use doorbell_bench::RecordedNames;
 use doorbell_files::replace;
 use doorbell_trace::system::{self, Extent, TraceError, Window};
 
+use crate::exit::Asked as _;
 use crate::inputs::leave_nothing_of;
 use crate::out::outln;
 use crate::trace_cmd::{open, words};
@@ -45,12 +46,18 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     let both = || format!("cannot cut {} into {}", file.display(), output.display());
     let trace = open(file)?;
     if is_same(file, output) {
-        bail!("{}: a trace is not cut in its own place; give another file to write", of());
+        let problem = format!("{}: a trace is not cut in its own place; give another file to write", of());
+        return Err(anyhow!(problem)).asked();
     }
     leave_nothing_of(output)?;
     let names = RecordedNames::beside(file);
     let window = Window { hart: *hart, from: *from, count: *count, alone: *alone };
-    let cut = system::cut(&trace, output, window).with_context(both)?;
+    let cut = match system::cut(&trace, output, window) {
+        Err(error @ (TraceError::NoInstruction { .. } | TraceError::NoHart { .. })) => {
+            Err(error).with_context(both).asked()
+        }
+        other => other.with_context(both),
+    }?;
     outln!("{}: {}", output.display(), words(&cut.counts));
     for (number, (was, from, to)) in cut.harts.iter().enumerate() {
         outln!("  hart {number}: instructions {from} to {to} of hart {was}");
@@ -84,10 +91,9 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
 pub fn merge(args: &MergeArgs) -> anyhow::Result<()> {
     let (output, inputs) = args.files.split_last().expect("three files at least are given");
     if output.exists() {
-        bail!(
-            "{} is there already; the last file is the one that is written, so give it a new name, or remove it",
-            output.display()
-        );
+        let problem =
+            "is there already; the last file is the one that is written, so give it a new name, or remove it";
+        return Err(anyhow!("{} {problem}", output.display())).asked();
     }
     leave_nothing_of(output)?;
     let traces = inputs.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
