@@ -98,7 +98,13 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         &["sweep", "plan", "name.toml"],
         &["trace", "run", "loop.dbt", "--harts", "2"],
         &["trace", "run", "loop.dbt", "--set", "nic.rx_fifo=48KiB"],
+        &["trace", "run", "loop.dbt", "--window", "0"],
+        &["trace", "run", "loop.dbt", "--rate", "2x"],
         &["trace", "dump", "loop.dbt", "--from", "1000000"],
+        &["trace", "cut", "loop.dbt", "loop.dbt", "--from", "0", "--count", "1"],
+        &["trace", "cut", "loop.dbt", "part.dbt", "--from", "0", "--count", "0"],
+        &["trace", "merge", "loop.dbt", "loop.dbt", "loop.dbt"],
+        &["trace", "convert", "loop.dbt", "again.dbt"],
         &["trace", "record", "--qemu", "z80", "true"],
         &["--log", "nick=debug", "config", "presets"],
         &["--log-file", "log", "config", "presets"],
@@ -132,7 +138,7 @@ fn what_fails_without_being_wrong_use_is_told_apart_from_it() {
         &["image", "show", "net"],
         &["trace", "run", "half.dbt"],
         &["trace", "run", "missing.dbt"],
-        &["trace", "cut", "loop.dbt", "loop.dbt", "--from", "0", "--count", "1"],
+        &["trace", "cut", "loop.dbt", "missing/part.dbt", "--from", "0", "--count", "1"],
         &["--log", "nic=debug", "--log-file", "missing/log", "config", "presets"],
     ] {
         ends_with(folder, 1, words);
