@@ -133,7 +133,7 @@ impl Counting {
             figures: figures.collect(),
             seen: since(self.seen),
             bytes: since(self.bytes),
-            unseen: (end.had - begin.had).saturating_sub(since(self.seen)),
+            unseen: end.had.saturating_sub(begin.had).saturating_sub(since(self.seen)),
             arrived: end.by_now.saturating_sub(begin.by_now),
             overhead,
         }

@@ -136,11 +136,11 @@ impl Options for NetperfConfig {
         }
         shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
         if self.ids == Ids::Suricata {
-            config.options::<SuricataConfig>().check_beside(config)?;
             if self.cores != 1 {
                 let problem = "suricata watches a server of one core; leave out netperf.cores";
                 return refused("ids", problem.to_owned());
             }
+            config.options::<SuricataConfig>().check_beside(config)?;
             if self.test == NetperfTest::TcpMaerts {
                 let problem =
                     "what is watched receives, and TCP_MAERTS has the server send; choose another test";
@@ -371,6 +371,7 @@ mod tests {
             (&["netperf.ids=snort"], "netperf.ids"),
             (&["netperf.ids=suricata"], "platform.ram: 256MiB is too little for suricata"),
             (&["netperf.ids=suricata", "platform.nics=2"], "netperf.ids: suricata watches the port"),
+            (&["netperf.ids=suricata", "platform.harts=2"], "netperf.ids: suricata watches on the core"),
             (
                 &["netperf.ids=suricata", "platform.ram=384MiB", "netperf.test=TCP_MAERTS"],
                 "netperf.ids: what is watched receives",

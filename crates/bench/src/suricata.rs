@@ -165,6 +165,13 @@ impl SuricataConfig {
                 "suricata watches the port of a server that has one (platform.nics = 1); leave it out";
             return Err(ConfigError::new("netperf.ids", problem));
         }
+        if config.platform.harts > 1 {
+            let problem = format!(
+                "suricata watches on the core that serves, and Linux would spread both over {}; set platform.harts=1",
+                config.platform.harts
+            );
+            return Err(ConfigError::new("netperf.ids", problem));
+        }
         let kernel = config.options::<KernelConfig>();
         let offloads = [("gro", kernel.gro), ("tso", kernel.tso), ("gso", kernel.gso)];
         if let Some((name, _)) = offloads.into_iter().find(|(_, on)| *on == Some(true)) {

@@ -49,6 +49,9 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
         let problem = format!("{}: a trace is not cut in its own place; give another file to write", of());
         return Err(anyhow!(problem)).asked();
     }
+    if *count == 0 {
+        return Err(anyhow!("--count: a part has 1 instruction at least")).asked();
+    }
     leave_nothing_of(output)?;
     let names = RecordedNames::beside(file);
     let window = Window { hart: *hart, from: *from, count: *count, alone: *alone };

@@ -200,13 +200,14 @@ fn what_cannot_be_told_apart_from_neighbours_is_not_told_a_packet() {
             ("direct cache access", "updates_per_packet"),
             ("PCI Express", "up_bytes_per_packet"),
             ("uncore events", "ItoM_hit"),
+            ("uncore events", "WiL"),
             ("uncore events", "DRd_hit"),
         ]
         .map(|(group, name)| timing[group][name].is_number())
     };
-    assert_eq!(figures(&[]), [true; 5]);
-    assert_eq!(figures(&["plain.champsim"]), [false, true, true, true, true]);
-    assert_eq!(figures(&["beside.dbt"]), [false, false, false, false, true]);
+    assert_eq!(figures(&[]), [true; 6]);
+    assert_eq!(figures(&["plain.champsim"]), [false, true, true, true, false, true]);
+    assert_eq!(figures(&["beside.dbt"]), [false, false, false, false, false, true]);
 }
 
 #[test]

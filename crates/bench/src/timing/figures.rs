@@ -75,7 +75,7 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
     if models.attached.iter().any(|(_, attachment)| attachment.bus().is_some()) {
         groups.push(buses(w, models));
     }
-    groups.extend([uncore(w, has_devices_alone), dca(w, is_alone).a_packet_if(has_devices_alone)]);
+    groups.extend([uncore(w, has_devices_alone), dca(w).a_packet_if(has_devices_alone)]);
     groups.extend(taken(w));
     groups.extend([directory(w), fabric(w)].into_iter().flatten().map(|group| group.a_packet_if(is_alone)));
     groups.extend(sharing(span));
@@ -356,13 +356,14 @@ fn uncore(w: &View, has_devices_alone: bool) -> Filling {
         "of a hundred whole lines that devices wrote, those that the LLC had",
     );
     for (name, key, what) in [("PRd", "device.prd", "reads"), ("WiL", "device.wil", "writes")] {
-        let value = own(over(w.n(key), frames), key);
+        // Of any device: those of the platform, too, and of all cores.
+        let value = own(over(w.n(key), frames), key).filter(|_| !w.has_neighbours());
         g.put(name, value, format!("{what} of device registers by cores, a delivered packet"));
     }
     g
 }
 
-fn dca(w: &View, is_alone: bool) -> Filling {
+fn dca(w: &View) -> Filling {
     let mut g = Filling::new("direct cache access");
     let frames = w.frames as f64;
     let n = |counter: &str| w.n(&format!("device.{counter}"));
@@ -394,7 +395,7 @@ fn dca(w: &View, is_alone: bool) -> Filling {
     );
     g.put(
         "core_merges_per_packet",
-        over(w.n("llc.merges"), frames).filter(|_| is_alone),
+        over(w.n("llc.merges"), frames).filter(|_| !w.has_neighbours()),
         "the same of cores' requests, prefetches not included",
     );
     g.put(

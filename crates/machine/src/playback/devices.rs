@@ -36,11 +36,6 @@ impl Ports {
         Ports { nics: nics.iter().copied().collect(), by_number, last: ports.saturating_sub(1) }
     }
 
-    /// Whether there are any devices.
-    pub fn has_some(&self) -> bool {
-        !self.nics.is_empty()
-    }
-
     /// A device's.
     #[inline]
     pub fn of(&self, device: u8) -> usize {

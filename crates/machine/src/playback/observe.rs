@@ -23,7 +23,7 @@ impl Player {
 
     /// Whether traces beside the first have devices, too.
     pub fn neighbours_have_devices(&self) -> bool {
-        self.lanes[1..].iter().any(|lane| lane.ports.has_some())
+        self.lanes[1..].iter().any(|lane| !lane.survey.devices.is_empty())
     }
 
     /// How many harts there are.

@@ -331,16 +331,18 @@ impl KnownBlocks {
         Some(ops)
     }
 
-    /// What is in `scratch` was executed as this: it gets a number, if it can be known by one.
+    /// What is in `scratch` was executed as this and noted so many addresses: it gets a number, if it can be known by one.
     #[cold]
-    pub(super) fn learn(&mut self, key: Key) -> Option<u32> {
+    pub(super) fn learn(&mut self, key: Key, noted: usize) -> Option<u32> {
         // Prefetches may be something else next time; an access of which nothing is known is told apart from others.
         let is_odd = |op: &TimedOp| {
             op.class == OpClass::Prefetch
                 || op.length == 0
                 || op.class.is_memory() && (op.virt, op.phys.0) == (0, 0)
         };
-        let is_simple = !self.scratch.iter().any(is_odd);
+        // One that may access nothing is something else already: an address was noted that no op has.
+        let accesses = self.scratch.iter().filter(|op| op.class.is_memory()).count();
+        let is_simple = accesses == noted && !self.scratch.iter().any(is_odd);
         if self.blocks.len() == NUMBERS || !is_simple || self.scratch.len() as u64 != key.count() {
             return None;
         }

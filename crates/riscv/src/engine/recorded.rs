@@ -173,7 +173,9 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
         let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
         hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
         let new = match known {
-            Some((None, at)) => self.known.learn(at.key).map(|number| (number, at)),
+            Some((None, at)) => {
+                self.known.learn(at.key, hart.notes.addresses().len()).map(|number| (number, at))
+            }
             _ => None,
         };
         let (ops, number) = (BlockOps::Listed(&self.known.scratch), new.map(|(number, _)| number));

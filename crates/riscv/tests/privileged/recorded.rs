@@ -87,7 +87,14 @@ fn one_of_many(asm: &mut Asm, random: &mut Random, of: Range<u64>) {
     let (rd, rs1, rs2) = (free(random), free(random), free(random));
     let near = random.below(4000) as i32 - 2000;
     match of.start + random.below(of.end - of.start) {
-        0..15 => asm.word(r_type(0x33, random.below(8) as u32, 0, rd, rs1, rs2)),
+        // A prefetch (prefetch.r) of a line, or of what there is not.
+        0..2 => asm
+            .word(i_type(0x13, 7, 9, rs1, 1))
+            .word(addi(9, 9, -1))
+            .word(r_type(0x33, 7, 0, 9, 9, 6))
+            .word(i_type(0x13, 6, 0, 9, 1))
+            .word(i_type(0x03, 3, rd, 6, near & !7)),
+        2..15 => asm.word(r_type(0x33, random.below(8) as u32, 0, rd, rs1, rs2)),
         15..25 => asm.word(i_type(0x03, random.below(7) as u32, rd, 6, near & !7)),
         25..35 => asm.word(s_type(0x23, random.below(4) as u32, 6, rs1, near & !7)),
         35..37 => asm.word(i_type(0x03, random.below(7) as u32, rd, 6, near)),

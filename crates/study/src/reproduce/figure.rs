@@ -188,7 +188,9 @@ impl Figure {
                 let coarse = coarse.as_table().ok_or_else(|| fail("part.quick is no table"))?.clone();
                 table.extend(coarse);
             }
-            let mut set = self.set.clone();
+            let benchmark = table.get("benchmark").and_then(|name| name.as_str());
+            let mut set: Vec<toml::Value> =
+                self.set.iter().filter(|set| self.is_for(set, benchmark)).cloned().collect();
             set.extend(table.get("set").and_then(|set| set.as_array()).cloned().unwrap_or_default());
             table.insert("set".to_owned(), toml::Value::Array(set));
             if !table.contains_key("machine") {
@@ -208,6 +210,17 @@ impl Figure {
         self.parts.iter().map(part).collect()
     }
 
+    /// Whether what all parts share is for a part with this benchmark: what is another part's alone is not, and what is nobody's is refused
+    /// with the part.
+    fn is_for(&self, set: &toml::Value, benchmark: Option<&str>) -> bool {
+        let Some(set) = set.as_str().map(str::to_owned) else { return true };
+        let takes = |name: &str| {
+            doorbell_bench::benchmark(name).is_ok_and(|known| known.refuse_of_others([&set]).is_ok())
+        };
+        let of_parts = self.parts.iter().filter_map(|part| part.get("benchmark")?.as_str());
+        benchmark.is_none_or(takes) || !of_parts.into_iter().any(takes)
+    }
+
     /// The place of a part among the others.
     pub fn order(&self, part: &str) -> usize {
         let named = |table: &toml::Table| table.get("name").and_then(|name| name.as_str()) == Some(part);
@@ -224,7 +237,7 @@ impl Figure {
             if let Some(of) = &part.of {
                 of.check(&plans).map_err(of_part)?;
             }
-            let plan = Plan::new(file).map_err(|error| fail(error.to_string()))?;
+            let plan = Plan::new(file).map_err(|error| of_part(error.to_string()))?;
             plans.push((part, plan));
         }
         Ok(plans.into_iter().map(|(_, plan)| plan).collect())
@@ -247,6 +260,25 @@ mod tests {
         assert_eq!((full.points.len(), quick.points.len()), (2, 1));
         assert_eq!(full.file.set, ["run.warmup=1ms", "run.duration=1ms"]);
         assert_eq!(full.file.preset, "fast");
+    }
+
+    #[test]
+    fn what_is_set_of_one_parts_benchmark_is_not_the_others() {
+        let other = "[[part]]\nname = \"q\"\nbenchmark = \"redis\"\nmeasure.rates = [\"100%\"]\n";
+        let text = |set: &str| format!("{TEXT}{other}").replacen("run.warmup=1ms", set, 1);
+        let sets = |set: &str| {
+            let plans = Figure::read("f", &text(set))?.plans(false)?;
+            Ok::<_, FigureError>(plans.iter().map(|plan| plan.file.set.len()).collect::<Vec<_>>())
+        };
+        assert_eq!(sets("core.frequency=2GHz").unwrap(), [2, 1]);
+        assert_eq!(sets("testpmd.mode=io").unwrap(), [2, 0]);
+        assert_eq!(sets("kernel.mtu=9000").unwrap(), [1, 1]);
+        assert!(
+            sets("web.file=100")
+                .unwrap_err()
+                .to_string()
+                .contains("part p: point 0 (): web.file: it is for web")
+        );
     }
 
     /// A second part, at a half and at one and a half times what the first delivers.
