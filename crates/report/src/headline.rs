@@ -128,7 +128,15 @@ fn work_note(point: &PointSummary) -> String {
     let busy = without_empty_polls(point).filter(|_| polls_in_vain(point));
     let busy =
         busy.map_or(String::new(), |instructions| format!("; {} without empty polls", short(instructions)));
-    format!("IPC {}{busy}", known(point.ipc).map_or(NONE.to_owned(), short))
+    let awake = point.timing.as_ref().and_then(|timing| timing.get("packet cost", "ipc"));
+    let ipc = match (known(point.ipc), awake) {
+        // The same, as far as one sees, where no core has slept.
+        (Some(all), Some(awake)) if short(all) != short(awake) => {
+            format!("{} ({} without sleep)", short(all), short(awake))
+        }
+        (ipc, _) => ipc.map_or(NONE.to_owned(), short),
+    };
+    format!("IPC {ipc}{busy}")
 }
 
 fn highest<'a>(
