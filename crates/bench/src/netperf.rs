@@ -156,6 +156,7 @@ impl Options for NetperfConfig {
             if !(1..=most).contains(&bytes) {
                 return refused(key, format!("{bytes} is not from 1 to {most}"));
             }
+            // Other than netperf's default.
             if bytes != 1 && self.test.is_stream() {
                 let problem = format!("{} has none; set netperf.test=TCP_RR, or UDP_RR", self.test.name());
                 return refused(key, problem);

@@ -88,6 +88,11 @@ impl<'a> Layers<'a> {
     }
 }
 
+/// The path of an assignment, "path=value".
+pub(crate) fn path_of(assignment: &str) -> &str {
+    assignment.split('=').next().unwrap_or_default().trim()
+}
+
 /// Whether two ways of writing the value at a path say the same, as 0ps and 0ns do.
 fn is_the_same(path: &str, one: &Value, other: &Value) -> bool {
     let read = |value: &Value| {

@@ -86,8 +86,8 @@ fn words(value: &toml::Value, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// From now on, SIGINT and SIGTERM end the process at once, without what it has begun to write for this file. That the terminal goes away ends
-/// nothing, as of measurements.
+/// From now on, SIGINT and SIGTERM end the process at once, without what it has begun to write for this file, which can be written. That the
+/// terminal goes away ends nothing, as of measurements.
 pub fn leave_nothing_of(output: &Path) -> anyhow::Result<()> {
     written_at(output).with_context(|| format!("cannot write {}", output.display()))?;
     signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;

@@ -204,11 +204,6 @@ fn event_line(event: &DeviceEvent) -> String {
 }
 
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
-    if is_same(&args.input, &args.output) {
-        let of = args.input.display();
-        let problem = format!("{of}: a trace is not converted in its own place; give another file to write");
-        return Err(anyhow!(problem)).asked();
-    }
     let variant = Variant::of(args.cloudsuite);
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
     let opened = TraceFile::open(&args.input);
@@ -237,6 +232,9 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
 /// What is asked for has a meaning for what is converted, and the output is called what it is.
 fn heeded(args: &ConvertArgs, ours: bool, is_drmemtrace: bool) -> anyhow::Result<()> {
     let ConvertArgs { input, output, hart, cloudsuite } = args;
+    if is_same(input, output) {
+        bail!("{}: a trace is not converted in its own place; give another file to write", input.display());
+    }
     let name = output.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let packed = [".xz", ".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending));
     if !ours && packed.unwrap_or(&name).ends_with(".dbt") {

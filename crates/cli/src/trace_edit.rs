@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use doorbell_bench::RecordedNames;
 use doorbell_files::replace;
@@ -42,21 +42,16 @@ pub struct MergeArgs {
 
 pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     let CutArgs { file, output, from, count, hart, alone } = args;
-    let of = || file.display().to_string();
     let both = || format!("cannot cut {} into {}", file.display(), output.display());
     let trace = open(file)?;
-    if is_same(file, output) {
-        let problem = format!("{}: a trace is not cut in its own place; give another file to write", of());
-        return Err(anyhow!(problem)).asked();
-    }
-    if *count == 0 {
-        return Err(anyhow!("--count: a part has 1 instruction at least")).asked();
-    }
+    can_be_cut(args).asked()?;
     leave_nothing_of(output)?;
     let names = RecordedNames::beside(file);
     let window = Window { hart: *hart, from: *from, count: *count, alone: *alone };
     let cut = match system::cut(&trace, output, window) {
-        Err(error @ (TraceError::NoInstruction { .. } | TraceError::NoHart { .. })) => {
+        Err(error @ TraceError::NoInstruction { .. }) => Err(error).with_context(both).asked(),
+        // Another one than was asked for is the file's fault.
+        Err(error @ TraceError::NoHart { hart: none, .. }) if none == *hart => {
             Err(error).with_context(both).asked()
         }
         other => other.with_context(both),
@@ -75,6 +70,17 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     }
     if cut.events_of_others > 0 {
         outln!("  {} events are left out: they are told by harts that are left out", cut.events_of_others);
+    }
+    Ok(())
+}
+
+/// What can be told to be wrong before the trace is looked into.
+fn can_be_cut(CutArgs { file, output, count, .. }: &CutArgs) -> anyhow::Result<()> {
+    if is_same(file, output) {
+        bail!("{}: a trace is not cut in its own place; give another file to write", file.display());
+    }
+    if *count == 0 {
+        bail!("--count: a part has at least one instruction; give 1 or more");
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use toml::Table;
 
 use crate::config::RunConfig;
 use crate::options::{OptionSections, Options, Section};
-use crate::resolve::Layers;
+use crate::resolve::{Layers, path_of};
 
 /// The sections that count as they are.
 const WHOLE: [&str; 7] = ["core", "pipeline", "memory", "attach", "pcie", "hart", "playback"];
@@ -259,14 +259,13 @@ pub fn resolve_played(
     let pages = base.pages();
     let own = base.own().get(PlaybackConfig::SECTION);
     let says = |key: &str| own.is_some_and(|own| own.get(key).is_some());
-    let key = |assignment: &String| assignment.split('=').next().unwrap_or_default().trim().to_owned();
-    let keys: Vec<String> = overrides.iter().map(key).collect();
-    let names = |name: &str| keys.iter().any(|key| key == name);
+    let keys: Vec<&str> = overrides.iter().map(|assignment| path_of(assignment)).collect();
+    let names = |name: &str| keys.contains(&name);
     let paced = names("playback.rate") || names("playback.window") || says("rate") || says("window");
     let paged = names("playback.pages") || says("pages") || pages != Pages::Identity;
     for key in &keys {
         let is_links = key.split('.').next() == Some(LINK);
-        if !(paced && is_links || paged && key == RAM) {
+        if !(paced && is_links || paged && *key == RAM) {
             check_key(key)?;
         }
     }

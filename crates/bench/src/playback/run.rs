@@ -120,28 +120,21 @@ fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunErr
     if own.warmup == super::Warmup::Whole {
         return Ok((all, own.instructions.map_or(u64::MAX, |count| all + count.min(all))));
     }
-    if let Some(measured) = played.filter(|measured| *measured > all.saturating_sub(warmup)) {
-        let problem = format!(
-            "{} has {all} instructions, fewer than {measured} and a warm-up of {} before them; measure fewer, or set playback.warmup",
-            trace.path.display(),
-            own.warmup
-        );
-        return wrong("playback.instructions", problem);
-    }
-    if warmup >= all {
-        let problem = format!(
-            "nothing is left to measure: {} has {all} instructions, and the warm-up takes {warmup}",
-            trace.path.display()
-        );
-        return wrong("playback.warmup", problem);
-    }
+    let (path, left) = (trace.path.display(), all.saturating_sub(warmup));
     match own.instructions {
-        Some(measured) if measured > all - warmup => {
+        Some(measured) if measured > left => {
             let problem = format!(
-                "{} has {all} instructions, of which the warm-up takes {warmup}; there are no {measured} behind it",
-                trace.path.display()
+                "{path} has {all} instructions, and with a warm-up of {} there are no {measured} behind it; measure fewer, or \
+                 set playback.warmup",
+                own.warmup
             );
             wrong("playback.instructions", problem)
+        }
+        None if left == 0 => {
+            let problem = format!(
+                "nothing is left to measure: {path} has {all} instructions, and the warm-up takes {warmup}"
+            );
+            wrong("playback.warmup", problem)
         }
         Some(measured) => Ok((warmup, warmup + measured)),
         None => Ok((warmup, u64::MAX)),

@@ -14,6 +14,7 @@ use crate::drive::DriveConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Section};
 use crate::prepared::MeasureNodes;
+use crate::resolve::path_of;
 use crate::run_up::RunUp;
 use crate::session::{Ready, Workload};
 
@@ -92,17 +93,14 @@ impl Benchmark {
     /// Refuses what is set ("path=value") of sections that other benchmarks have and this one has not: it would change nothing but the
     /// configuration's hash.
     pub fn refuse_of_others<'s>(&self, set: impl IntoIterator<Item = &'s String>) -> Result<(), ConfigError> {
-        let is_own = |name: &str| self.options.iter().chain(OF_ALL).any(|own| own.name == name);
-        for assignment in set {
-            let path = assignment.split('=').next().unwrap_or_default().trim();
+        for path in set.into_iter().map(|assignment| path_of(assignment)) {
             let section = path.split('.').next().unwrap_or_default();
-            let whose: Vec<&str> = BENCHMARKS
-                .iter()
-                .filter(|known| known.options.iter().any(|own| own.name == section))
-                .map(|known| known.name)
-                .collect();
-            if !is_own(section) && !whose.is_empty() {
-                let problem = format!("it is for {}, and {} has no [{section}]", whose.join(", "), self.name);
+            let has = |known: &&Benchmark| known.options.iter().any(|own| own.name == section);
+            let whose: Vec<&str> = BENCHMARKS.iter().filter(has).map(|known| known.name).collect();
+            if !whose.is_empty() && !has(&self) {
+                let whose = whose.join(", ");
+                let problem =
+                    format!("it is for {whose}, and {} has no [{section}]; leave it out", self.name);
                 return Err(ConfigError::new(path, problem));
             }
         }

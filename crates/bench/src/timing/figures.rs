@@ -356,8 +356,8 @@ fn uncore(w: &View, has_devices_alone: bool) -> Filling {
         "of a hundred whole lines that devices wrote, those that the LLC had",
     );
     for (name, key, what) in [("PRd", "device.prd", "reads"), ("WiL", "device.wil", "writes")] {
-        // Of any device: those of the platform, too, and of all cores.
-        let value = own(over(w.n(key), frames), key).filter(|_| !w.has_neighbours());
+        // By all cores, of whatever device.
+        let value = over(w.n(key), frames).filter(|_| !w.has_neighbours());
         g.put(name, value, format!("{what} of device registers by cores, a delivered packet"));
     }
     g

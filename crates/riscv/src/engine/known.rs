@@ -341,8 +341,8 @@ impl KnownBlocks {
                 || op.class.is_memory() && (op.virt, op.phys.0) == (0, 0)
         };
         // One that may access nothing is something else already: an address was noted that no op has.
-        let accesses = self.scratch.iter().filter(|op| op.class.is_memory()).count();
-        let is_simple = accesses == noted && !self.scratch.iter().any(is_odd);
+        let accesses = (0..).zip(&self.scratch).filter(|(_, op)| op.class.is_memory()).map(|(at, _)| at);
+        let is_simple = accesses.clone().count() == noted && !self.scratch.iter().any(is_odd);
         if self.blocks.len() == NUMBERS || !is_simple || self.scratch.len() as u64 != key.count() {
             return None;
         }
@@ -350,9 +350,8 @@ impl KnownBlocks {
         assert_eq!(computes, key.computes(), "a block that ends with a computed jump is left by it");
         let number = self.blocks.len() as u32;
         let first = self.accesses.len();
-        let accesses = (0..).zip(&self.scratch).filter(|(_, op)| op.class.is_memory());
-        self.accesses.extend(accesses.map(|(at, _)| at as u16));
-        let (first, accesses) = (first as u32, (self.accesses.len() - first) as u32);
+        self.accesses.extend(accesses);
+        let (first, accesses) = (first as u32, noted as u32);
         self.blocks.push(Known { era: UNTOLD, first, accesses });
         self.ops.push(self.scratch.clone());
         self.numbers.insert((key, self.executing.privileged), number);
