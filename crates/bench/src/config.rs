@@ -97,8 +97,14 @@ pub struct RunParams {
     pub settle: Length,
     /// The longest that settling of "auto" lasts.
     pub settle_limit: Ps,
-    /// Simulated time of the measurement, unless a number of frames is given.
-    pub duration: Ps,
+    /// Simulated time of the measurement, unless a number of frames is given. "auto" (the default) is `window`: one in which latency,
+    /// loss or queues still change is discarded, and the next one begins. A time that is given is kept, and the result says whether
+    /// the measurement was steady.
+    pub duration: Length,
+    /// Simulated time of one measurement where `duration` is "auto".
+    pub window: Ps,
+    /// The longest that all measurements of "auto" last together. The last one is kept, and marked if it was not steady.
+    pub duration_limit: Ps,
     /// Frames to send in the measurement instead, at least 1.
     pub frames: Option<u64>,
     /// How long, at most, the last frames are waited for after the traffic has stopped. What may still be on its way then is not called
@@ -127,7 +133,9 @@ impl Default for RunParams {
             settle: Length::Auto,
             // An overload of 3 Mpps has filled 4 MiB with frames of 64 B by then.
             settle_limit: Ps::from_ms(20),
-            duration: Ps::from_ms(10),
+            duration: Length::Auto,
+            window: Ps::from_ms(10),
+            duration_limit: Ps::from_ms(100),
             frames: None,
             drain: Ps::from_ms(20),
             // Twenty times what the boot takes; a guest that spins that long costs minutes of host time.
@@ -143,6 +151,26 @@ impl Default for RunParams {
 impl Serialize for RunConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         RunConfig::serialize(self, serializer)
+    }
+}
+
+impl RunParams {
+    /// Simulated time of one measurement.
+    pub fn measured_time(&self) -> Ps {
+        self.duration.given().unwrap_or(self.window)
+    }
+
+    /// Whether a measurement that is not steady is repeated.
+    pub(crate) fn is_auto(&self) -> bool {
+        self.duration == Length::Auto && self.frames.is_none()
+    }
+
+    /// How long a measurement was to be, in words.
+    pub(crate) fn asked(&self) -> String {
+        match self.frames {
+            Some(frames) => format!("{frames} frames"),
+            None => self.duration.to_string(),
+        }
     }
 }
 
@@ -260,8 +288,10 @@ impl RunConfig {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }
         self.options.validate(self)?;
-        if self.run.duration == Ps::ZERO || self.run.frames == Some(0) {
-            return Err(ConfigError::new("run.duration", "a measurement needs some time or some frames"));
+        let auto = self.run.duration == Length::Auto;
+        let key = if auto { "run.window" } else { "run.duration" };
+        if self.run.measured_time() == Ps::ZERO || self.run.frames == Some(0) {
+            return Err(ConfigError::new(key, "a measurement needs some time or some frames"));
         }
         if self.is_network() { self.topology().map(drop) } else { Ok(()) }
     }

@@ -23,7 +23,7 @@ use crate::nodes::NodeGuest;
 use crate::observe::{NodeTrace, Observe};
 use crate::registry::Benchmark;
 use crate::run_up::type_line;
-use crate::steady::{Pace, SETTLED_MIN, Watch};
+use crate::steady::{Pace, SETTLED_MIN, Watch, judge};
 use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
 use doorbell_results::{Drops, PointSummary, Steady, SteadyPhase};
@@ -164,7 +164,7 @@ impl Times {
             (CoreModel::Timed, Length::Auto) => detail + SETTLED_MIN,
             (CoreModel::Functional, _) => detail,
         };
-        let end = measure + config.run.duration;
+        let end = measure + config.run.measured_time();
         Times { begin, detail, measure, end, give_up: end + config.run.drain }
     }
 }
@@ -236,11 +236,12 @@ pub fn run_driven(
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let asked = config.loadgen.traffic.rate_asked().to_string();
     let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
-    summary.steady = Some(Steady { warmup, settle });
+    summary.steady = Some(Steady { warmup, settle, ..Steady::default() });
     summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
     if config.loadgen.traffic.returned != Returned::Sink {
         as_driven(&mut summary, &driven, &losses, (frame_size, interval.seconds));
     }
+    judge(&mut summary, &config);
     Ok(DrivenPoint {
         meanings: meanings(&summary, &network),
         summary,

@@ -21,7 +21,7 @@ use crate::transfer::{self, Pair, Transfers, role};
 use crate::{cores, shards};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
-pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
+pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.window=20ms"];
 
 /// More payload than this is not of the talk before a test.
 const TALK_BYTES_MAX: u64 = 8 << 10;

@@ -154,7 +154,8 @@ pub(crate) const MEMCACHED: &[&str] = &[
     "loadgen.traffic.source_ip=10.0.0.1",
     "loadgen.traffic.destination_ip=10.0.0.2",
     "loadgen.traffic.destination_port=11211",
-    "run.duration=50ms",
+    "run.window=50ms",
+    "run.duration_limit=200ms",
 ];
 
 /// Loads the driver again, with the parameter behind this text, for all ports.

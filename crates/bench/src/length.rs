@@ -22,7 +22,7 @@ pub enum Length {
 
 impl Length {
     /// How long it is, if that is said.
-    pub(crate) fn given(self) -> Option<Ps> {
+    pub fn given(self) -> Option<Ps> {
         match self {
             Length::Auto => None,
             Length::For(time) => Some(time),

@@ -86,7 +86,7 @@ pub use doorbell_results::{
     Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
     IperfFigures, KindCost, KindFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary,
     PortFigures, Protocol, QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures, TransferCore,
-    TransferFigures,
+    TransferFigures, limit,
 };
 pub use dpdk::DpdkConfig;
 pub use drive::{DriveConfig, DriveKind};

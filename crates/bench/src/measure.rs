@@ -24,6 +24,7 @@ use crate::phases::{Load, Run};
 use crate::ports;
 use crate::script::NO_TRAFFIC;
 use crate::session::Session;
+use crate::steady::measured;
 use crate::timing;
 use crate::window::{Window, nic_totals};
 use doorbell_results::{Drops, PointSummary, WindowSummary};
@@ -174,7 +175,7 @@ pub(crate) fn summarise(
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
         false => machine.ports()[0].loadgen.mean_frame_size().0,
     };
-    Ok(PointSummary {
+    let mut point = PointSummary {
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate_asked().to_string(),
@@ -201,7 +202,10 @@ pub(crate) fn summarise(
         memory_over_time: window.memory,
         beside,
         ..PointSummary::of_window(figures, frame_size)
-    })
+    };
+    let measured = measured(&point, &window.queues, config.run.asked());
+    point.set_measured(measured);
+    Ok(point)
 }
 
 /// The share of its cable that the busiest port sent or received; none where nothing was.

@@ -20,7 +20,7 @@ use crate::transfer::{self, CLIENT, Pair, Role, Transfers, role};
 use crate::web::WebConfig;
 
 /// The machine that it needs.
-pub(crate) const DEFAULTS: &[&str] = &["platform.nics=2", "run.settle=5ms", "run.duration=20ms"];
+pub(crate) const DEFAULTS: &[&str] = &["platform.nics=2", "run.settle=5ms", "run.window=20ms"];
 
 /// Where a server is that stands on the client's cable, and where it is behind the gateway.
 const NEAR: &str = "10.0.0.2";

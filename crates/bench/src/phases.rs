@@ -169,11 +169,11 @@ impl<S: System> Run<'_, '_, S> {
         let (params, timed) = (self.params, self.system.is_timed());
         let warmup = self.phase(("warming up", timed), (params.warmup, params.warmup_limit))?;
         if !timed {
-            return Ok(Steady { warmup, settle: None });
+            return Ok(Steady { warmup, ..Steady::default() });
         }
         self.system.set_mode(Mode::Detailed);
         let settle = self.phase(("settling", false), (settle, params.settle_limit))?;
-        Ok(Steady { warmup, settle })
+        Ok(Steady { warmup, settle, ..Steady::default() })
     }
 
     /// A phase in which caches are to become steady, or queues.

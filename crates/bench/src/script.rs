@@ -362,7 +362,7 @@ impl Run<'_, '_> {
             self.run_to(time)?;
             Ok::<_, RunError>(self.machine.seen())
         })?;
-        Ok(Steady { warmup, settle: None })
+        Ok(Steady { warmup, ..Steady::default() })
     }
 
     /// Waits until every frame has come back or, of a guest that is switched off, cannot; whether it is known that it cannot. What a

@@ -15,8 +15,13 @@ use crate::kernel::{self, KernelConfig};
 use crate::options::{self, Options};
 
 /// The machine that it needs: suricata's tables and its ring. It is handed frames in blocks, of which a measurement should have many.
-pub(crate) const DEFAULTS: &[&str] =
-    &["suricata.rules=12", "platform.ram=512MiB", "loadgen.traffic.rate=200kpps", "run.duration=50ms"];
+pub(crate) const DEFAULTS: &[&str] = &[
+    "suricata.rules=12",
+    "platform.ram=512MiB",
+    "loadgen.traffic.rate=200kpps",
+    "run.window=50ms",
+    "run.duration_limit=200ms",
+];
 
 /// Rules that it can be given.
 const RULES: RangeInclusive<u32> = 0..=2000;

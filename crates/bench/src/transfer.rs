@@ -26,7 +26,7 @@ use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad, profile_test_node};
 use crate::run_up::{PATIENCE, RunUp};
 use crate::shards;
-use crate::steady::{Pace, Watch};
+use crate::steady::{Pace, Watch, judge};
 use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
 use crate::watched::Edges;
@@ -122,7 +122,7 @@ impl Test<'_, '_, '_> {
         let timed = self.network.node(0).timing().is_some();
         self.network.node_mut(0).set_mode(Mode::Warming);
         let warmup = self.phase("warmup", timed, (run.warmup, run.warmup_limit))?;
-        let mut steady = Steady { warmup, settle: None };
+        let mut steady = Steady { warmup, ..Steady::default() };
         if timed {
             self.network.node_mut(0).set_mode(Mode::Detailed);
             steady.settle = self.phase("settle", false, (run.settle, run.settle_limit))?;
@@ -154,7 +154,7 @@ impl Test<'_, '_, '_> {
     fn samples(&mut self, timed: bool) -> Result<(), RunError> {
         let begun = self.network.now();
         let (samples, length) =
-            (u64::from(self.config.options::<TransferConfig>().samples), self.config.run.duration);
+            (u64::from(self.config.options::<TransferConfig>().samples), self.config.run.measured_time());
         // A functional run would be cut within blocks.
         let parts = if timed && self.load.in_parts { (PARTS / samples).max(1) } else { 1 };
         self.begin_phase(MEASURED);
@@ -230,7 +230,7 @@ impl Test<'_, '_, '_> {
             cores: shards::figures(load, interval),
             watched: None,
             over_time: self.course.parts(counted),
-            samples: Samples::of(unit, self.config.run.duration.as_secs_f64(), self.samples.clone()),
+            samples: Samples::of(unit, self.config.run.measured_time().as_secs_f64(), self.samples.clone()),
         }
     }
 
@@ -361,6 +361,7 @@ pub(crate) fn measure<T>(
     figures.watched = counted.as_ref().map(Counted::watched);
     into_summary(figures, &mut summary, control);
     add(&mut summary, said);
+    judge(&mut summary, config);
     if let Some(counted) = counted {
         counted.tell(&mut summary.ports);
     }

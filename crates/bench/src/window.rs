@@ -12,9 +12,12 @@ use doorbell_sim::{Frame, Ps};
 use crate::beside;
 use crate::config::RunConfig;
 use crate::error::RunError;
+use crate::measure::merged_measurement;
 use crate::observe::Trace;
 use crate::phases::Run;
 use crate::ports::Moment;
+use crate::steady::so_far;
+use crate::system::System;
 use crate::timing;
 
 /// Instructions of each hart that is measured.
@@ -165,6 +168,8 @@ pub(crate) struct Window {
     pub settled: bool,
     /// How the load came to its pace before it.
     pub steady: Option<Steady>,
+    /// Frames in FIFOs, rings and switches at regular looks, where the machine is timed.
+    pub queues: Vec<u64>,
     /// The machine at its begin and end, where these are kept.
     pub edges: Option<[CheckpointFile; 2]>,
 }
@@ -179,6 +184,8 @@ pub(crate) struct OpenWindow {
     figures: Moment,
     /// What main memory has done, from the window's begin on.
     memory: timing::MemorySeries,
+    /// Frames in FIFOs, rings and switches at the same looks.
+    queues: Vec<u64>,
     edge: Option<CheckpointFile>,
 }
 
@@ -193,6 +200,7 @@ impl OpenWindow {
             totals: nic_totals(machine),
             figures: Moment::of(machine),
             memory: timing::MemorySeries::default(),
+            queues: Vec::new(),
             edge: None,
         }
     }
@@ -240,7 +248,7 @@ impl Run<'_, '_, Machine> {
         let mut memory = timing::MemorySeries::default();
         memory.look(self.system);
         let Look { totals, figures, .. } = self.look()?;
-        Ok(OpenWindow { begun, by_hart, beside, timed, totals, figures, memory, edge })
+        Ok(OpenWindow { begun, by_hart, beside, timed, totals, figures, memory, queues: Vec::new(), edge })
     }
 
     /// Ends the window at the next gap, and the traffic with it.
@@ -275,6 +283,7 @@ impl Run<'_, '_, Machine> {
                 beside,
                 timed,
                 memory,
+                queues: open.queues,
                 edges,
                 ..Window::default()
             },
@@ -298,32 +307,71 @@ impl Run<'_, '_, Machine> {
         Ok(look)
     }
 
-    /// Warms up and measures.
+    /// Warms up and measures; a measurement of "auto" that was not steady is discarded, and the next one begins.
     pub fn measure(
         &mut self,
         config: &RunConfig,
         watch: Option<&WatchRequest>,
         trace: Option<&Trace>,
     ) -> Result<(Window, Option<Watched>), RunError> {
-        let steady = self.approach()?;
-        let mut open = self.open_window(watch, trace)?;
-        let length = config.run.frames.is_none().then_some(config.run.duration);
-        self.control.begin("measuring", open.begun, length);
-        match config.run.frames {
-            Some(frames) => self.until_offered(frames, config)?,
-            None => {
-                // A functional run would be cut within blocks.
-                let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
-                // The last one ends with the window.
-                for part in 1..parts {
-                    self.until(open.begun + Ps(config.run.duration.0 / timing::PARTS * part))?;
-                    open.memory.look(self.system);
+        let mut steady = self.approach()?;
+        let begun = self.system.now();
+        let mut length = config.run.measured_time();
+        loop {
+            let mut open = self.open_window(watch, trace)?;
+            match config.run.frames {
+                Some(frames) => {
+                    self.control.begin("measuring", open.begun, None);
+                    self.until_offered(frames, config)?;
                 }
-                self.until(open.begun + config.run.duration)?;
+                None => self.until_measured(&mut open, length)?,
+            }
+            let next = self.next_length(&open, length).filter(|next| {
+                let all = self.system.now().saturating_sub(begun).saturating_add(*next);
+                config.run.is_auto() && trace.is_none() && all <= config.run.duration_limit
+            });
+            let Some(next) = next else {
+                let (window, watched) = self.close_window(open)?;
+                return Ok((Window { steady: Some(steady), ..window }, watched));
+            };
+            self.system.end_watch();
+            steady.discarded += 1;
+            length = next;
+        }
+    }
+
+    /// Runs an open window to its end, with looks at memory and queues where the machine is timed: a functional run would be cut
+    /// within blocks.
+    fn until_measured(&mut self, open: &mut OpenWindow, length: Ps) -> Result<(), RunError> {
+        self.control.begin("measuring", open.begun, Some(length));
+        let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
+        for part in 1..=parts {
+            self.until(open.begun + Ps(length.0 / timing::PARTS * part))?;
+            open.queues.push(self.system.seen().queues.iter().sum());
+            // The last one ends with the window.
+            if part < parts {
+                open.memory.look(self.system);
             }
         }
-        let (window, watched) = self.close_window(open)?;
-        Ok((Window { steady: Some(steady), ..window }, watched))
+        self.until(open.begun + length)
+    }
+
+    /// How long the next measurement is to be, if this one is not shown to be steady: twice as long where it was too short to tell.
+    /// Generators that have nothing left to send end the matter.
+    fn next_length(&self, open: &OpenWindow, length: Ps) -> Option<Ps> {
+        let generators = self.system.generators();
+        if self.loads.is_empty() || !generators.iter().all(|generator| generator.is_sending()) {
+            return None;
+        }
+        let batches = merged_measurement(self.system).summary(self.system.now()).batches;
+        let phase = so_far(&batches, &open.queues, String::new());
+        let changes = phase.criteria.iter().any(|criterion| criterion.met == Some(false));
+        let unknown = phase.criteria.iter().any(|criterion| criterion.met.is_none());
+        match (changes, unknown) {
+            (true, _) => Some(length),
+            (false, true) => Some(Ps(length.0.saturating_mul(2))),
+            (false, false) => None,
+        }
     }
 
     /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is

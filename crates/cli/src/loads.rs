@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use doorbell_bench::{
-    NO_TRAFFIC, PointSummary, Ran, ResultFolder, Results, RunConfig, RunSummary, changes, named,
+    NO_TRAFFIC, PointSummary, Ran, ResultFolder, Results, RunConfig, RunSummary, changes, limit, named,
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
@@ -158,9 +158,10 @@ impl<'a> Loads<'a> {
         &self,
         folder: &ResultFolder,
         config: &RunConfig,
-        points: Vec<PointSummary>,
+        mut points: Vec<PointSummary>,
         meanings: BTreeMap<String, String>,
     ) -> anyhow::Result<(RunSummary, String)> {
+        points.iter_mut().for_each(|point| point.limit = limit::of_point(point));
         let is_whole = folder.path() == self.folder().path();
         let missing = if is_whole { self.asked - self.points.len() } else { 0 };
         let base = self.base;

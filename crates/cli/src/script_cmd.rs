@@ -117,7 +117,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     let configs = args.configs(&[]).asked()?;
     let config = &configs[0];
     let mut script = own.script(path).asked()?;
-    script.duration = args.duration.is_some().then_some(config.run.duration);
+    script.duration = args.duration.is_some().then_some(config.run.measured_time());
     // Without a rate nothing is offered; what is measured then is the machine alone.
     let mut sent: Vec<Option<(&RunConfig, Rate)>> = Vec::new();
     match args.rate.is_empty() && args.traffic.given().is_none() {

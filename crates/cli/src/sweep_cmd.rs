@@ -192,6 +192,9 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
     folder.write("table.csv", &table.to_csv())?;
     folder.write_bytes("table.parquet", &table.to_parquet())?;
     sweep_page::write(experiment, store, &table, None)?;
+    if let Some(warning) = sweep_page::not_steady(&table) {
+        outln!("{warning}");
+    }
     outln!("{rows} of {all} points in {} (table.csv, table.parquet, report.html, points/).", out.display());
     Ok(())
 }

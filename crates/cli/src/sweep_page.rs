@@ -12,7 +12,7 @@ use crate::plots::{called, chosen, different, is_time, plot};
 use crate::run_args::command_line;
 
 /// Figures that a page's table shows where an experiment has them.
-const SHOWN: [&str; 14] = [
+const SHOWN: [&str; 16] = [
     "low_mpps",
     "high_mpps",
     "low_gbps",
@@ -27,6 +27,8 @@ const SHOWN: [&str; 14] = [
     "transfer.transactions_per_second",
     "ipc",
     "timing.packet cost.saturation",
+    "limit.part",
+    "not_steady",
 ];
 /// Of an experiment that has fewer of them, so many of its own that vary are shown as well.
 const FEW: usize = 3;
@@ -57,6 +59,7 @@ pub fn write(
     if rows < all {
         warnings.push(format!("{} of {all} points are not done yet.", all - rows));
     }
+    warnings.extend(not_steady(table));
     let plots = match plan.file.plot.as_slice() {
         [] => chosen(table),
         asked => asked.iter().map(|spec| plot(spec, plan, table, &mut warnings)).collect(),
@@ -77,6 +80,21 @@ pub fn write(
         beside: Beside { up, ..Beside::default() },
     };
     Ok(store.folder().write("report.html", &page.html())?)
+}
+
+/// The points of a table that are not shown to be steady.
+pub fn not_steady(table: &Table) -> Option<String> {
+    let column = table.column("not_steady")?;
+    let index = table.column("index")?;
+    let marked = |(cell, index): (&Cell, &Cell)| (*cell != Cell::None).then(|| index.text());
+    let points: Vec<String> = column.cells.iter().zip(&index.cells).filter_map(marked).collect();
+    let noun = if points.len() == 1 { "point" } else { "points" };
+    (!points.is_empty()).then(|| {
+        format!(
+            "Not steady, so that their figures belong to no load (column not_steady): {noun} {}.",
+            points.join(", ")
+        )
+    })
 }
 
 /// The table as the page has it. Points of older versions have no page: a browser shows their folder.

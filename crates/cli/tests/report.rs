@@ -45,6 +45,8 @@ fn point() -> PointSummary {
             drop_rate: 0.01,
             latency_ns: None,
         }),
+        not_steady: None,
+        limit: None,
         steady: None,
         memory_over_time: Vec::new(),
         batches: [0.0, 1e3].map(batch).to_vec(),

@@ -15,25 +15,32 @@ pub(crate) struct Cause {
     pub count: fn(&PointSummary) -> u64,
 }
 
-/// Every reason; a point's counts add up to the frames it lost unless more drops than losses were counted.
-pub(crate) const CAUSES: [Cause; 9] = [
-    Cause {
-        key: "dma",
-        name: "DMA",
-        meaning: "receive FIFO full, blamed on DMA by the paper's rule (docs/drops.md)",
-        count: |p| p.drops.dma,
-    },
+/// Every reason; a point's counts add up to the frames it lost unless more drops than losses were counted. A full FIFO's frames are
+/// counted by what they waited for.
+pub(crate) const CAUSES: [Cause; 10] = [
     Cause {
         key: "core",
         name: "Core",
-        meaning: "receive FIFO full, blamed on the cores by the paper's rule (docs/drops.md)",
-        count: |p| p.drops.core,
+        meaning: "receive FIFO full while the NIC waited for descriptors from software (docs/drops.md)",
+        count: |p| p.drops.by_wait().core,
     },
     Cause {
         key: "tx",
         name: "TX",
-        meaning: "receive FIFO full, blamed on transmission by the paper's rule (docs/drops.md)",
-        count: |p| p.drops.tx,
+        meaning: "receive FIFO full while software waited for room in the transmit ring (docs/drops.md)",
+        count: |p| p.drops.by_wait().tx,
+    },
+    Cause {
+        key: "fetch",
+        name: "Descriptor fetch",
+        meaning: "receive FIFO full while the NIC fetched descriptors that software had given (docs/drops.md)",
+        count: |p| p.drops.by_wait().fetch,
+    },
+    Cause {
+        key: "data",
+        name: "Data path",
+        meaning: "receive FIFO full while the NIC moved data to memory (docs/drops.md)",
+        count: |p| p.drops.by_wait().data,
     },
     Cause {
         key: "other",
@@ -69,7 +76,7 @@ pub(crate) const CAUSES: [Cause; 9] = [
 ];
 
 /// Those that the simulated machine counts itself, which a reader expects to hear of even when they are zero.
-pub(crate) const NAMED: &[Cause] = CAUSES.split_at(6).0;
+pub(crate) const NAMED: &[Cause] = CAUSES.split_at(7).0;
 
 /// The reasons that lost at least one frame in `points`.
 pub(crate) fn present(points: &[&PointSummary]) -> Vec<&'static Cause> {
@@ -94,7 +101,7 @@ mod tests {
             let sum: u64 = CAUSES.iter().map(|cause| (cause.count)(point)).sum();
             assert_eq!(sum, point.lost(), "at {}", point.rate);
         }
-        assert_eq!((CAUSES[8].count)(&points[5]), 17);
+        assert_eq!((CAUSES[9].count)(&points[5]), 17);
     }
 
     #[test]
@@ -102,6 +109,6 @@ mod tests {
         let summary = sample::loads();
         let points: Vec<&PointSummary> = summary.points.iter().collect();
         let keys: Vec<&str> = present(&points).iter().map(|cause| cause.key).collect();
-        assert_eq!(keys, ["dma", "core"]);
+        assert_eq!(keys, ["core", "data"]);
     }
 }

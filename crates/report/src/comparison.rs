@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::number::one_line;
 use crate::number::{NONE, group_digits};
-use crate::text::one_line;
 use doorbell_results::{
     ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
 };

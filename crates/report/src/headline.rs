@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::number::{NONE, duration_ns, grouped, percent_label, rate, short};
+use crate::number::{NONE, duration_ns, grouped, one_line, percent_label, rate, short};
 use crate::summary::{most_delivered, polls_in_vain, without_empty_polls};
 use crate::{causes, notes};
 use doorbell_results::{PointSummary, known};
@@ -61,25 +61,37 @@ fn of_several(points: &[&PointSummary]) -> Vec<Card> {
             ),
         });
     }
-    let lossless = highest(points, |p| p.lost() == 0 && p.unsustained().is_none());
-    cards.push(rate_card("Load without loss", lossless, "every load lost frames"));
-    let tolerable = highest(points, |p| {
-        known(p.drop_rate).is_some_and(|ratio| ratio <= TOLERATED) && p.unsustained().is_none()
-    });
-    cards.push(rate_card("Load with at most 1\u{a0}% loss", tolerable, "every load lost more"));
+    let lossless = highest(points, |p| p.lost() == 0 && p.is_sustained());
+    cards.push(rate_card("Load without loss", lossless, otherwise(points, "every load lost frames")));
+    let tolerable =
+        highest(points, |p| known(p.drop_rate).is_some_and(|ratio| ratio <= TOLERATED) && p.is_sustained());
+    cards.push(rate_card(
+        "Load with at most 1\u{a0}% loss",
+        tolerable,
+        otherwise(points, "every load lost more"),
+    ));
     let quiet = tolerable.or(points.first().copied());
     cards.push(latency_card(quiet, quiet.map(|p| format!("at {} Mpps", rate(p.offered_mpps)))));
     cards.push(cause_card(points));
     cards
 }
 
+/// Why no load has the figure of a card.
+fn otherwise(points: &[&PointSummary], why: &'static str) -> &'static str {
+    if points.iter().any(|point| point.not_steady.is_some()) { "no such load was steady" } else { why }
+}
+
 fn of_one(point: &PointSummary) -> Vec<Card> {
+    let not_steady = point.not_steady.as_ref();
     vec![
         Card {
             name: "Delivered",
             value: rate(point.delivered_mpps),
             unit: "Mpps",
-            note: format!("{} Gbps at layer 2", rate(point.delivered_gbps)),
+            note: match not_steady {
+                Some(why) => format!("not steady: {}", one_line(why)),
+                None => format!("{} Gbps at layer 2", rate(point.delivered_gbps)),
+            },
         },
         Card {
             name: "Offered",
@@ -175,6 +187,8 @@ fn latency_card(point: Option<&PointSummary>, at: Option<String>) -> Card {
         return Card { name, value: NONE.to_owned(), unit: "", note };
     };
     let tail = format!("p99 {}", duration_ns(latency.p99));
+    let steady = point.and_then(|point| point.not_steady.as_ref());
+    let tail = steady.map_or(tail.clone(), |why| format!("{tail}; not steady: {}", one_line(why)));
     let note = at.map_or(tail.clone(), |at| format!("{at}; {tail}"));
     let text = duration_ns(latency.p50);
     let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));

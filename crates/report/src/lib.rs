@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `summary` | in which order are points looked at? |
 //! | `causes` | what can become of a frame that did not come back? |
-//! | `number`, `scale` | how are figures written, and where do axes have their ticks? |
+//! | `scale` | where do axes have their ticks? (`number`, how figures are written, is the crate `results`' `format`) |
 //! | `text` | what does the terminal show? |
 //! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
 //! | `stages`, `functions`, `kinds` | where did packets and cores spend their time? |
@@ -17,7 +17,6 @@
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
 //! | `script/` | what can be done with plots and tables in a browser? |
 //! | `played` | what did a played trace come to? |
-//! | `limit`, `one_queue` | what keeps the machine from doing more, and had RSS anything to spread? |
 //! | `notes` | what of a round trip is the generator's own, and what is missing of captures? |
 //! | `comparison`, `comparison_html` | what do results say side by side? |
 //! | `transfer` | what did each core's servers move? |
@@ -36,13 +35,10 @@ mod functions;
 mod headline;
 mod html;
 mod kinds;
-mod limit;
 mod neighbours;
 mod network;
 mod notes;
-mod number;
 mod numbers;
-mod one_queue;
 mod page;
 mod played;
 mod ports;
@@ -67,6 +63,9 @@ mod html_tests;
 mod sample;
 #[cfg(test)]
 mod text_tests;
+
+pub(crate) use doorbell_results::format as number;
+pub(crate) use doorbell_results::limit;
 
 pub use comparison::comparison_text;
 pub use comparison_html::comparison_html;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::number::one_line;
 use crate::number::{NONE, fixed, grouped};
-use crate::text::one_line;
 use doorbell_results::{PlayedNeighbour, PointSummary, known};
 
 /// What was played beside a machine that executes, at each load.

@@ -1,7 +1,7 @@
 //! What is to be known of figures beside them: the wait for the generator's own link, and what is missing of captures.
 
+use crate::number::one_line;
 use crate::number::{duration_ns, grouped, rate};
-use crate::text::one_line;
 use doorbell_results::PointSummary;
 
 /// The wait for the generator's own link is said where it is more than this share of the mean round trip.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::causes::CAUSES;
 use crate::escape::Esc;
-use crate::number::{NONE, fixed, grouped, percent, rate};
+use crate::number::{NONE, fixed, grouped, one_line, percent, rate};
 use crate::steady;
 use doorbell_results::{Confidence, LatencySummary, PointSummary, known};
 
@@ -83,10 +83,9 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
         CAUSES.iter().map(|cause| row(&format!("Lost: {}", cause.name), |p| grouped((cause.count)(p)))),
     );
     frames.extend([
-        row("Full FIFO, waited for: core", |p| grouped(p.drops.waited_for.core)),
-        row("Full FIFO, waited for: transmit ring", |p| grouped(p.drops.waited_for.tx)),
-        row("Full FIFO, waited for: descriptor fetches", |p| grouped(p.drops.waited_for.fetch)),
-        row("Full FIFO, waited for: data path", |p| grouped(p.drops.waited_for.data)),
+        row("ISPASS 2024 rule: DMA", |p| grouped(p.drops.dma)),
+        row("ISPASS 2024 rule: core", |p| grouped(p.drops.core)),
+        row("ISPASS 2024 rule: TX", |p| grouped(p.drops.tx)),
     ]);
     frames.push(row("Lost: timed out", |p| grouped(p.frames_timed_out)));
     frames.push(row("Out of order", |p| grouped(p.frames_reordered)));
@@ -95,6 +94,7 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
         row("Warm-up", |p| steady::cell(p.steady.as_ref().and_then(|steady| steady.warmup.as_ref()))),
         row("Settling", |p| steady::cell(p.steady.as_ref().and_then(|steady| steady.settle.as_ref()))),
         row("Measured, simulated ms", |p| fixed(p.simulated_seconds * 1e3, 3)),
+        row("Not steady", |p| p.not_steady.as_deref().map_or(NONE.to_owned(), one_line)),
         row("Instructions", |p| grouped(p.instructions)),
         row("Instructions a cycle", move |p| optional(known(p.ipc), 3)),
         row("Instructions a delivered packet", move |p| optional(known(p.instructions_per_frame), 1)),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::headline::{self, Card};
-use crate::number::{NONE, duration_s, fixed, grouped, rate, short};
+use crate::number::{NONE, duration_s, fixed, grouped, one_line, rate, short};
 use crate::{cores, figures, functions, neighbours, page, ran, text, timing};
 use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, known};
 
@@ -190,12 +190,12 @@ fn cpi(point: &PointSummary) -> Vec<(String, f64)> {
 pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedFigures) -> String {
     let mut out = text::title(summary);
     for trace in &summary.ran.traces {
-        let _ = writeln!(out, "{}: {}", text::one_line(&trace.file), text::one_line(&what(trace)));
+        let _ = writeln!(out, "{}: {}", one_line(&trace.file), one_line(&what(trace)));
     }
     let _ = writeln!(
         out,
         "Played {}{}.",
-        text::one_line(&played.pace),
+        one_line(&played.pace),
         if played.to_the_end { ", to its end" } else { "" }
     );
     let mut last = "";

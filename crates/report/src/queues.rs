@@ -8,7 +8,7 @@ use crate::number::{NONE, fixed, grouped};
 use doorbell_results::{PointSummary, PortFigures, QueueFigures};
 
 /// Frames that filters and hash gave a queue.
-pub(crate) const OFFERED: &str = "rx_offered";
+const OFFERED: &str = "rx_offered";
 /// A column's head, and its counter.
 const COLUMNS: [(&str, &str); 6] = [
     ("Offered", OFFERED),
@@ -76,22 +76,17 @@ fn ways(points: &[&PointSummary], out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-/// What a queue counted under this name.
-pub(crate) fn count(queue: &QueueFigures, name: &str) -> u64 {
-    queue.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
-}
-
 fn row(rate: &str, (number, port): (usize, &PortFigures), queue: &QueueFigures, out: &mut String) {
     let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{number}</td><td>{}</td>", queue.queue, Esc(rate));
     for (_, name) in COLUMNS {
-        let value = count(queue, name);
+        let value = queue.value(name);
         let class = if value == 0 { " class=\"zero\"" } else { "" };
         let _ = write!(out, "<td{class}>{}</td>", grouped(value));
     }
-    let all: u64 = port.queues.iter().map(|queue| count(queue, OFFERED)).sum();
+    let all: u64 = port.queues.iter().map(|queue| queue.value(OFFERED)).sum();
     let share = match all {
         0 => NONE.to_owned(),
-        _ => fixed(count(queue, OFFERED) as f64 * 100.0 / all as f64, 1),
+        _ => fixed(queue.value(OFFERED) as f64 * 100.0 / all as f64, 1),
     };
     let _ = writeln!(out, "<td>{share}</td></tr>");
 }

@@ -6,12 +6,12 @@ use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Ids, Point, write_figure};
 use crate::headline::{self, Card};
 use crate::limit;
+use crate::number::one_line;
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
 use crate::page::{self, Beside};
 use crate::ran;
 use crate::search_overview::{self, between};
 use crate::steady;
-use crate::text::one_line;
 use doorbell_results::{SearchSummary, SizeSummary, TrialSummary};
 
 /// A goal as results and commands have it, spelled out.
@@ -70,7 +70,7 @@ pub fn search_html_with(search: &SearchSummary, config_toml: &str, beside: &Besi
         let _ = writeln!(out, "<h2 id=\"frames-{bytes}\">{}-byte frames{up}</h2>", grouped(bytes));
         out.push_str(&headline::html(&size.cards()));
         if let Some(limit) = limit::of_search(&size) {
-            let _ = writeln!(out, "<p class=\"limit\">Limit: {}.</p>", Esc(limit));
+            let _ = writeln!(out, "<p class=\"limit\">Limit: {}.</p>", Esc(&limit.text));
         }
         out.push_str("<div class=\"figures\">\n");
         let id = format!("trials-{bytes}");
@@ -165,7 +165,7 @@ impl Size<'_> {
         }
         let _ = writeln!(out);
         if let Some(limit) = limit::of_search(self) {
-            let _ = writeln!(out, "Limit: {limit}.");
+            let _ = writeln!(out, "Limit: {}.", limit.text);
         }
         let _ = writeln!(out, "{}", self.cost_lines().join("\n"));
         if !self.inversions_mpps.is_empty() {

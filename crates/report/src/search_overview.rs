@@ -92,7 +92,7 @@ fn table(search: &SearchSummary, out: &mut String) {
             between(size.low_mpps, size.high_mpps),
             between(size.low_gbps, size.high_gbps),
             low.and_then(|trial| trial.latency_p99_ns).map_or(NONE.to_owned(), duration_ns),
-            limit::of_search(size).unwrap_or(NONE.to_owned()),
+            limit::of_search(size).map_or(NONE.to_owned(), |limit| limit.text),
         ];
         let _ = write!(out, "<tr><th scope=\"row\"><a href=\"#frames-{bytes}\">{}</a></th>", grouped(bytes));
         for cell in cells {

@@ -1,11 +1,13 @@
-//! How loads came to their pace before they were measured, and which measurements began before that is known.
+//! How loads came to their pace before they were measured, which measurements began too early, and which were not steady.
 
 use doorbell_results::{PointSummary, SizeSummary, Steady, SteadyPhase};
 
-use crate::number::{NONE, duration_s, rate};
+use crate::number::{NONE, duration_s, one_line, rate};
 
 /// A run whose measurements began too early at more loads than this has made its point.
 const NOTES: usize = 3;
+/// Marks figures of a measurement that is not shown to be steady.
+const MARK: char = '*';
 
 /// How long a phase took, and where it could not be long enough, that this is so.
 pub(crate) fn cell(phase: Option<&SteadyPhase>) -> String {
@@ -14,10 +16,28 @@ pub(crate) fn cell(phase: Option<&SteadyPhase>) -> String {
     format!("{}{steady}", duration_s(phase.seconds))
 }
 
+/// A figure of one of these points, with a mark where the measurement is not shown to be steady, and room for one where others have it.
+pub(crate) fn marked(points: &[&PointSummary], point: &PointSummary, figure: String) -> String {
+    match (point.not_steady.is_some(), points.iter().any(|point| point.not_steady.is_some())) {
+        (true, _) => format!("{figure}{MARK}"),
+        (false, true) => format!("{figure} "),
+        (false, false) => figure,
+    }
+}
+
+/// What the mark means, at each load that has one.
+pub(crate) fn footnotes(points: &[&PointSummary]) -> Vec<String> {
+    let mark = |point: &&PointSummary| {
+        let why = one_line(point.not_steady.as_ref()?);
+        Some(format!("{MARK} {} Mpps: not steady: {why}.", rate(point.offered_mpps)))
+    };
+    points.iter().filter_map(mark).collect()
+}
+
 /// A line for each of the first few points that were measured before they were known to be steady, and what was seen of them.
 pub(crate) fn notes(points: &[&PointSummary]) -> Vec<String> {
     let steady = points.iter().filter_map(|point| Some((point, point.steady.as_ref()?)));
-    let early: Vec<_> = steady.filter(|(_, steady)| steady.unmet().next().is_some()).collect();
+    let early: Vec<_> = steady.filter(|(_, steady)| steady.unmet_before().next().is_some()).collect();
     let mut notes = Vec::new();
     for (point, steady) in early.iter().take(NOTES) {
         let load = rate(point.offered_mpps);
@@ -36,7 +56,7 @@ pub(crate) fn trials_note(size: &SizeSummary) -> Option<String> {
     let early: Vec<String> = size
         .trials
         .iter()
-        .filter(|trial| trial.steady.as_ref().is_some_and(|steady| steady.unmet().next().is_some()))
+        .filter(|trial| trial.steady.as_ref().is_some_and(|steady| steady.unmet_before().next().is_some()))
         .map(|trial| rate(trial.rate_mpps))
         .collect();
     (!early.is_empty()).then(|| {
@@ -45,7 +65,7 @@ pub(crate) fn trials_note(size: &SizeSummary) -> Option<String> {
 }
 
 fn unmet(steady: &Steady) -> Vec<String> {
-    let phases = steady.phases().flat_map(|(name, phase)| {
+    let phases = steady.before().flat_map(|(name, phase)| {
         phase.unmet().map(move |criterion| {
             let time = duration_s(phase.seconds);
             format!("  {name} of {time}, {}: {}.", criterion.name, criterion.seen)
@@ -81,11 +101,11 @@ mod tests {
         let texts = |summary: &crate::RunSummary| notes(&summary.points.iter().collect::<Vec<_>>());
         assert_eq!(texts(&summary), Vec::<String>::new(), "older files say nothing");
         for point in &mut summary.points {
-            point.steady = Some(Steady { warmup: Some(phase(Some(true))), settle: None });
+            point.steady = Some(Steady { warmup: Some(phase(Some(true))), ..Steady::default() });
         }
         assert_eq!(texts(&summary), Vec::<String>::new());
         summary.points[1].steady =
-            Some(Steady { warmup: Some(phase(Some(false))), settle: Some(phase(None)) });
+            Some(Steady { warmup: Some(phase(Some(false))), settle: Some(phase(None)), ..Steady::default() });
         let said = [
             "At 4.000 Mpps the measurement began before its state was known to be steady:",
             "  warm-up of 10.0 ms, rings: 0.49 rounds.",
@@ -93,7 +113,7 @@ mod tests {
         ];
         assert_eq!(texts(&summary), said);
         for point in &mut summary.points {
-            point.steady = Some(Steady { warmup: Some(phase(None)), settle: None });
+            point.steady = Some(Steady { warmup: Some(phase(None)), ..Steady::default() });
         }
         assert_eq!(texts(&summary).last().map(String::as_str), Some("So it did at 3 more loads."));
         assert_eq!(cell(summary.points[0].steady.as_ref().unwrap().warmup.as_ref()), "10.0 ms, not steady");

@@ -18,11 +18,13 @@ pub(crate) fn by_frame_size(run: &RunSummary) -> Vec<(u64, Vec<&PointSummary>)> 
         .collect()
 }
 
-/// The point that delivered the most, without what only filled FIFOs; of equals, the one that needed the least load.
+/// The steady point that delivered the most, without what only filled FIFOs; of equals, the one that needed the least load.
 pub(crate) fn most_delivered<'a>(points: &[&'a PointSummary]) -> Option<&'a PointSummary> {
-    points.iter().copied().reduce(|best, point| match point.kept_up().0 > best.kept_up().0 {
-        true => point,
-        false => best,
+    points.iter().copied().filter(|point| point.not_steady.is_none()).reduce(|best, point| {
+        match point.kept_up().0 > best.kept_up().0 {
+            true => point,
+            false => best,
+        }
     })
 }
 

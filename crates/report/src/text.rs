@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 use crate::causes;
-use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
+use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, one_line, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
 use crate::{functions, limit, neighbours, notes, played, ports, stages, steady, streams, timing, transfer};
-use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
+use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary, known};
 
 /// No line of a table is longer.
 pub(crate) const WIDTH: usize = 100;
@@ -119,13 +119,7 @@ fn timed_table(points: &[&PointSummary], out: &mut String) {
     out.push('\n');
 }
 
-/// A name on one line, whatever the file says.
-pub(crate) fn one_line(text: &str) -> String {
-    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    printable.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The same, with the blanks in front.
+/// A text on one line, with the blanks in front.
 fn one_line_indented(text: &str) -> String {
     let indent = text.len() - text.trim_start_matches(' ').len();
     format!("{}{}", &text[..indent], one_line(text))
@@ -158,7 +152,7 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
             title: "delivered",
             columns: vec![
                 Column::new("Mpps", points, |p| rate(p.delivered_mpps)),
-                Column::new("Gbps", points, |p| rate(p.delivered_gbps)),
+                Column::new("Gbps", points, |p| steady::marked(points, p, rate(p.delivered_gbps))),
             ],
         },
         Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(p.loss()))] },
@@ -259,6 +253,7 @@ const LOST_TO: &str = "frames lost to";
 
 /// What the columns leave out, and books that do not balance.
 fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
+    out.extend(steady::footnotes(points).into_iter().map(|note| note + "\n"));
     if let Some(best) = most_delivered(points).filter(|best| best.delivered_mpps > 0.0) {
         let (mpps, gbps) = best.kept_up();
         let (mpps, gbps, offered) = (rate(mpps), rate(gbps), rate(best.offered_mpps));
@@ -266,6 +261,8 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         for point in points {
             out.extend(unsustained_note(point).map(|note| note + "\n"));
         }
+    } else if points.iter().any(|point| point.delivered_mpps > 0.0) {
+        out.push_str("Most delivered: not known, since no load was measured in a steady state.\n");
     } else if points.iter().all(|point| point.is_unanswered()) {
         out.push_str("No frame came back: the guest took every one, and nothing in it sent any. That is a loss only if it should have.\n");
         out.extend(limit::line(points).map(|line| line + "\n"));
@@ -289,8 +286,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     if !rest.is_empty() {
         let _ = writeln!(out, "Rest: {}.", rest.join(", "));
     }
-    let waited = points.iter().fold(WaitedFor::default(), |sum, point| sum.and(&point.drops.waited_for));
-    out.extend(waited_note(&waited).map(|note| note + "\n"));
+    out.extend(paper_rule(points).map(|note| note + "\n"));
     let notes = [
         imbalance_notes(points),
         steady::notes(points),
@@ -315,17 +311,21 @@ fn unsustained_note(point: &PointSummary) -> Option<String> {
     ))
 }
 
-/// What dropped frames waited for, beside the classes of the paper's rule.
-pub(crate) fn waited_note(waited: &WaitedFor) -> Option<String> {
-    let all = waited.total();
-    let kinds = [("core", waited.core), ("tx", waited.tx), ("fetch", waited.fetch), ("data", waited.data)];
-    let shares: Vec<String> = kinds
+/// The classes that the rule of a paper gives the frames of a full FIFO, apart from what they waited for; files of older versions
+/// have only these.
+pub(crate) fn paper_rule(points: &[&PointSummary]) -> Option<String> {
+    let sum =
+        |of: fn(&Drops) -> u64| points.iter().fold(0, |sum: u64, point| sum.saturating_add(of(&point.drops)));
+    let kinds =
+        [("dma", sum(|drops| drops.dma)), ("core", sum(|drops| drops.core)), ("tx", sum(|drops| drops.tx))];
+    let lost: Vec<String> = kinds
         .iter()
         .filter(|(_, frames)| *frames > 0)
-        .map(|(name, frames)| format!("{name} {} %", fixed(*frames as f64 * 100.0 / all as f64, 1)))
+        .map(|(name, frames)| format!("{name} {}", grouped(*frames)))
         .collect();
-    (all > 0).then(|| {
-        format!("Dropped for a full FIFO: {}; in time they waited for {}.", grouped(all), shares.join(", "))
+    let waited = sum(|drops| drops.waited_for.total()) > 0;
+    (waited && !lost.is_empty()).then(|| {
+        format!("By the ISPASS 2024 rule (docs/drops.md) the frames of full FIFOs are: {}.", lost.join(", "))
     })
 }
 
@@ -390,7 +390,8 @@ pub fn summary_text(point: &PointSummary) -> String {
         let share = percent(Some(frames as f64 / point.frames_offered.max(1) as f64));
         let _ = writeln!(out, "    {:<10}{share:>8} % {:>33} frames", cause.key, grouped(frames));
     }
-    for note in waited_note(&point.drops.waited_for).into_iter().chain(unsustained_note(point)) {
+    let notes = paper_rule(&[point]).into_iter().chain(steady::footnotes(&[point]));
+    for note in notes.chain(unsustained_note(point)) {
         let _ = writeln!(out, "  {note}");
     }
     if point.imbalance() < 0 {

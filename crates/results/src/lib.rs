@@ -8,25 +8,29 @@
 //! | `run`, `search` | the whole of a `summary.json`, and why one cannot be read |
 //! | `point` | one offered load and what became of it |
 //! | `latency`, `stages`, `streams` | round trips and streams, as the load generator saw them |
-//! | `steady` | how a load came to its pace before it was measured |
+//! | `steady` | how a load came to its pace, and whether the measurement was steady |
+//! | `limit`, `one_queue` | what kept the machine from doing more, and whether RSS had anything to spread |
 //! | `timing`, `functions`, `kinds` | what the timing models say, and what guest functions cost, one by one and by kind |
 //! | `network` | members of a network, hop by hop |
 //! | `ports`, `iperf`, `transfer` | what NICs counted, what iperf3 says, what moved between two nodes |
 //! | `played` | what a played trace has beside these |
 //! | `ran` | simulator, images and boot, traces |
 //! | `comparison` | results side by side |
-//! | `number` | numbers that may not be there |
+//! | `number`, `format` | numbers that may not be there, and figures as people read them |
 
 #![forbid(unsafe_code)]
 
 mod comparison;
+pub mod format;
 mod functions;
 mod iperf;
 mod kinds;
 mod latency;
+pub mod limit;
 mod memory_part;
 mod network;
 mod number;
+mod one_queue;
 mod played;
 mod point;
 mod ports;
@@ -47,13 +51,14 @@ pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
 pub use kinds::{HartKinds, KindCost, KindFigures};
 pub use latency::{BatchSummary, Confidence, LatencyConfidence, LatencySummary};
+pub use limit::Limit;
 pub use memory_part::MemoryPart;
 pub use network::{
     GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures, WindowSummary,
 };
 pub use number::known;
 pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
-pub use point::{Drops, PointSummary, Profiled, WaitedFor};
+pub use point::{ByWait, Drops, PointSummary, Profiled, WaitedFor};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};

@@ -6,6 +6,7 @@ use crate::functions::FunctionCost;
 use crate::iperf::IperfFigures;
 use crate::kinds::KindFigures;
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
+use crate::limit::Limit;
 use crate::memory_part::MemoryPart;
 use crate::network::{NetworkFigures, WindowSummary};
 use crate::number::{known, or_nan, unknown};
@@ -13,7 +14,7 @@ use crate::played::{PlayedFigures, PlayedNeighbour};
 use crate::ports::PortFigures;
 use crate::run::SummaryError;
 use crate::stages::{QueueStages, StageSummaries};
-use crate::steady::Steady;
+use crate::steady::{Steady, SteadyPhase};
 use crate::streams::StreamSummary;
 use crate::timing::{CoreFigures, TimingFigures};
 use crate::transfer::TransferFigures;
@@ -68,7 +69,33 @@ pub struct Drops {
     pub waited_for: WaitedFor,
 }
 
+/// Frames that a NIC had no room for, by what they waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByWait {
+    /// For software, which gave no descriptors; with those of queues that drop at once where they have none.
+    pub core: u64,
+    /// For room in a transmit ring.
+    pub tx: u64,
+    /// For fetches of descriptors.
+    pub fetch: u64,
+    /// For the data path to memory.
+    pub data: u64,
+}
+
 impl Drops {
+    /// The frames of `dma`, `core` and `tx` by what they waited for. Files of older versions have the paper's rule only, whose
+    /// classes then stand for these.
+    pub fn by_wait(&self) -> ByWait {
+        let WaitedFor { core, tx, fetch, data } = self.waited_for;
+        let waited = self.waited_for.total();
+        if waited == 0 && self.dma + self.tx > 0 {
+            return ByWait { core: self.core, tx: self.tx, fetch: 0, data: self.dma };
+        }
+        // The others waited in no FIFO: their queue had no descriptors (SRRCTL.DROP_EN).
+        let in_none = (self.dma + self.core + self.tx).saturating_sub(waited);
+        ByWait { core: core + in_none, tx, fetch, data }
+    }
+
     /// These and others.
     #[must_use]
     pub fn and(&self, other: &Drops) -> Drops {
@@ -155,6 +182,12 @@ pub struct PointSummary {
     /// Half the widths of 95 % confidence intervals; `null` if the measurement is too short to say.
     #[serde(default)]
     pub confidence_95: Option<Confidence>,
+    /// Why the measurement is not shown to be steady, such as "latency rises 7.11 → 36.1 µs"; left out if it is (docs/results.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_steady: Option<String>,
+    /// What kept the machine from doing more, and what that is concluded from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// Whether it began in a steady state; `null` in files of older versions and where nothing came before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Steady>,
@@ -245,7 +278,7 @@ pub struct Profiled<'a> {
 
 impl PointSummary {
     /// Fields that are left out of the file where a point has none of them.
-    pub const SOMETIMES: [&str; 17] = [
+    pub const SOMETIMES: [&str; 19] = [
         "beside",
         "cores",
         "drive_behind",
@@ -255,8 +288,10 @@ impl PointSummary {
         "kinds",
         "latency_stages_by_queue",
         "latency_stages_ns",
+        "limit",
         "memory_over_time",
         "network",
+        "not_steady",
         "outstanding",
         "steady",
         "streams",
@@ -264,6 +299,18 @@ impl PointSummary {
         "transfer",
         "wire_share",
     ];
+
+    /// Takes the verdict on the measurement itself.
+    pub fn set_measured(&mut self, measured: SteadyPhase) {
+        let Some(steady) = &mut self.steady else { return };
+        steady.measured = Some(measured);
+        self.not_steady = steady.unsteady();
+    }
+
+    /// Whether it stands for its load: nothing still changed, and FIFOs and rings did not only fill.
+    pub fn is_sustained(&self) -> bool {
+        self.not_steady.is_none() && self.unsustained().is_none()
+    }
 
     /// The share of the offered frames by which those inside the machine became more in the measurement, if that says that the machine
     /// cannot go on like this: FIFOs and rings filled, and loss begins when they are full. The rule is that of searches for 1 % of loss:

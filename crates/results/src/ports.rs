@@ -52,3 +52,10 @@ pub struct QueueFigures {
     /// The figures.
     pub figures: Vec<Figure>,
 }
+
+impl QueueFigures {
+    /// The figure of this name; 0 if there is none.
+    pub fn value(&self, name: &str) -> u64 {
+        self.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+    }
+}

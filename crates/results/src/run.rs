@@ -244,6 +244,23 @@ mod tests {
                     }],
                 }),
                 settle: None,
+                measured: Some(SteadyPhase {
+                    asked: "10ms".into(),
+                    seconds: 0.01,
+                    criteria: vec![SteadyCriterion {
+                        name: "latency".into(),
+                        met: Some(false),
+                        seconds: None,
+                        seen: "latency rises 7.11 \u{2192} 36.1 µs".into(),
+                    }],
+                }),
+                discarded: 1,
+            }),
+            not_steady: Some("latency rises 7.11 \u{2192} 36.1 µs".into()),
+            limit: Some(crate::Limit {
+                part: "core".into(),
+                evidence: [("share_of_lost".to_owned(), 1.0)].into(),
+                text: "the core".into(),
             }),
             batches: vec![BatchSummary {
                 begin_ns: 0.0,

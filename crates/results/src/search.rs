@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limit::Limit;
 use crate::point::{Drops, PointSummary};
 use crate::ran::Ran;
 use crate::run::SummaryError;
@@ -89,6 +90,9 @@ pub struct SizeSummary {
     pub trials: Vec<TrialSummary>,
     /// What it took.
     pub cost: SearchCost,
+    /// What kept the rate from being higher; `None` if no trial shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// All figures at the interval's lower end.
     #[serde(default)]
     pub at_low: Option<PointSummary>,

@@ -1,14 +1,20 @@
-//! Whether a measurement began in a steady state, by which criteria, and how long it took to get there.
+//! Whether a measurement began in a steady state and stayed in it, by which criteria, and how long it took to get there.
 
 use serde::{Deserialize, Serialize};
 
-/// The phases before a measurement; `null` where there was none.
+/// The phases before a measurement, `null` where there was none, and the measurement itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
     /// Traffic before anything is timed.
     pub warmup: Option<SteadyPhase>,
     /// Traffic with everything timed.
     pub settle: Option<SteadyPhase>,
+    /// The measurement, by trend tests over its own parts (docs/results.md); `null` in files of older versions.
+    #[serde(default)]
+    pub measured: Option<SteadyPhase>,
+    /// Measurements before it that were discarded because they were not steady.
+    #[serde(default)]
+    pub discarded: u64,
 }
 
 /// A phase.
@@ -25,7 +31,7 @@ pub struct SteadyPhase {
 /// A criterion of a steady state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyCriterion {
-    /// `rings`, `buffers`, `caches`, `queues` or `pace`.
+    /// `rings`, `buffers`, `caches`, `queues` or `pace`; of a measurement `latency`, `loss`, `queue`, `goodput` or `rate`.
     pub name: String,
     /// Whether it was met at the phase's end; `null` if the phase was too short to tell.
     pub met: Option<bool>,
@@ -43,14 +49,23 @@ impl SteadyPhase {
 }
 
 impl Steady {
-    /// The phases there were, by name.
-    pub fn phases(&self) -> impl Iterator<Item = (&'static str, &SteadyPhase)> {
+    /// The phases before the measurement, by name.
+    pub fn before(&self) -> impl Iterator<Item = (&'static str, &SteadyPhase)> {
         let phases = [("warm-up", &self.warmup), ("settling", &self.settle)];
         phases.into_iter().filter_map(|(name, phase)| Some((name, phase.as_ref()?)))
     }
 
-    /// The criteria of all phases that are not known to be met.
-    pub fn unmet(&self) -> impl Iterator<Item = &SteadyCriterion> {
-        self.phases().flat_map(|(_, phase)| phase.unmet())
+    /// The criteria of these phases that are not known to be met.
+    pub fn unmet_before(&self) -> impl Iterator<Item = &SteadyCriterion> {
+        self.before().flat_map(|(_, phase)| phase.unmet())
+    }
+
+    /// Why the measurement is not shown to be steady; `None` if it is, or if nobody has tested it.
+    pub fn unsteady(&self) -> Option<String> {
+        let measured = self.measured.as_ref()?;
+        let changes = measured.criteria.iter().filter(|criterion| criterion.met == Some(false));
+        let unknown = measured.criteria.iter().filter(|criterion| criterion.met.is_none());
+        let seen: Vec<&str> = changes.chain(unknown).map(|criterion| criterion.seen.as_str()).collect();
+        (!seen.is_empty()).then(|| seen.join(", "))
     }
 }

@@ -25,6 +25,7 @@ use crate::observe::{NodeTrace, Observe};
 use crate::phases::{Load, Run};
 use crate::registry::Benchmark;
 use crate::script::NO_TRAFFIC;
+use crate::steady::judge;
 use crate::testbed::Testbed;
 use doorbell_results::{NetworkFigures, PointSummary, WindowSummary};
 
@@ -97,6 +98,7 @@ pub(crate) fn run_network(
     let own = figures(&network, &topology.nodes, &interval, &switches);
     let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
     summary.steady = Some(steady);
+    judge(&mut summary, config);
     let meanings = meanings(&summary, &network);
     let watched = std::mem::take(&mut interval.watched).into_iter().enumerate();
     let watched = watched.map(|(node, seen)| (seen, accepted_bytes(&network, node, &interval))).collect();
@@ -150,8 +152,8 @@ impl Run<'_, '_, Network> {
         self.until(self.next_gap())?;
         let open = OpenInterval::begin(self.system, observe, trace);
         let switches = SwitchMoment::of(self.system);
-        self.control.begin("measuring", self.system.now(), Some(self.params.duration));
-        self.go_on(self.params.duration)?;
+        self.control.begin("measuring", self.system.now(), Some(self.params.measured_time()));
+        self.go_on(self.params.measured_time())?;
         self.until(self.next_gap())?;
         for generator in self.system.generators_mut() {
             generator.end_window();

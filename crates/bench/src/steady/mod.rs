@@ -11,9 +11,11 @@
 //! The same is what differs by less than a tolerance, or by no more than chance moves it. Where stretches go on to differ, they become
 //! longer. All of this follows from simulated state alone.
 
+mod measured;
 mod seen;
 mod series;
 mod stretch;
+mod trend;
 
 use std::collections::VecDeque;
 
@@ -22,6 +24,7 @@ use doorbell_sim::Ps;
 
 use crate::length::Length;
 
+pub(crate) use measured::{judge, measured, so_far};
 pub use seen::Seen;
 use stretch::{Stretch, misses_change, pace_change, queues_change};
 

@@ -16,10 +16,12 @@ pub(super) struct Figures {
     pub state: String,
     /// Whether intervals are too narrow, since parts of the measurement depend on each other.
     pub correlated: bool,
+    /// Why the measurement is not shown to be steady.
+    pub not_steady: Option<String>,
 }
 
 /// What is no figure of the point, but a course over time, a list of parts, or said elsewhere.
-const LEFT_OUT: [&str; 16] = [
+const LEFT_OUT: [&str; 18] = [
     "batches",
     "benchmark",
     "confidence_95",
@@ -29,8 +31,10 @@ const LEFT_OUT: [&str; 16] = [
     "functions",
     "inversions_mpps",
     "kinds",
+    "limit",
     "memory_over_time",
     "meanings",
+    "not_steady",
     "place",
     "rate",
     "state_hash",
@@ -44,6 +48,7 @@ const BETWEEN: [&str; 2] = ["groups", "figures"];
 pub(super) fn of_point(point: &Value) -> Figures {
     let mut figures = Figures {
         state: point.get("state_hash").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        not_steady: point.get("not_steady").and_then(Value::as_str).map(str::to_owned),
         ..Figures::default()
     };
     walk("", point, &mut figures);
@@ -163,6 +168,7 @@ pub(super) fn pooled(mut all: Vec<Figures>) -> Figures {
     let names = all[0].numbers.iter().map(|(name, _)| name);
     Figures {
         numbers: names.filter_map(|name| Some((name.clone(), mean(name)?))).collect(),
+        not_steady: all.iter().find_map(|figures| figures.not_steady.clone()),
         ..Figures::default()
     }
 }

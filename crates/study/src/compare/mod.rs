@@ -333,6 +333,15 @@ fn notes(sides: &[Side]) -> Vec<String> {
         let name = &facts.name;
         notes.extend(facts.incomplete.iter().map(|problem| format!("{name} is not complete: {problem}")));
         notes.extend(own.iter().map(|note| format!("{name}: {note}")));
+        for (point, why) in
+            points.iter().filter_map(|point| Some((point, point.figures.not_steady.as_ref()?)))
+        {
+            let load =
+                point.config.get("loadgen.traffic.rate").map_or(String::new(), |rate| format!(" at {rate}"));
+            notes.push(format!(
+                "{name}{load} is not steady: {why}; its figures belong to no load, measure for longer"
+            ));
+        }
         if points.iter().any(|point| point.figures.correlated) {
             notes.push(format!(
                 "{name}: parts of its measurement depend on each other, so that its intervals are too narrow; measure for longer"

@@ -7,7 +7,7 @@ use std::time::Instant;
 use doorbell_bench::{Benchmark, RunConfig, RunError, Session};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::ConfigError;
-use doorbell_results::{PointSummary, Ran, SearchCost, SearchSummary, SizeSummary, TrialSummary};
+use doorbell_results::{PointSummary, Ran, SearchCost, SearchSummary, SizeSummary, TrialSummary, limit};
 use doorbell_sim::{Bytes, Frame, Ps};
 
 use super::goal::{Goal, Precision};
@@ -245,7 +245,7 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, ela
         host_seconds_ahead: found.ahead.host_seconds,
         host_seconds_elapsed: elapsed,
     };
-    SizeSummary {
+    let mut summary = SizeSummary {
         frame_size: bytes,
         low_mpps: low.map(mpps),
         high_mpps: high.map(mpps),
@@ -263,7 +263,11 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, ela
         at_low: at_low.map(|trial| trial.remains.clone()),
         trials: found.trials.iter().map(trial_summary).collect(),
         cost,
-    }
+        limit: None,
+    };
+    summary.limit = limit::of_search(&summary);
+    summary.at_low.iter_mut().for_each(|point| point.limit = limit::of_point(point));
+    summary
 }
 
 fn trial_summary(trial: &Outcome<PointSummary>) -> TrialSummary {

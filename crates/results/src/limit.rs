@@ -1,11 +1,18 @@
-//! What keeps a machine from doing more, in one line with what it is concluded from.
+//! What keeps a machine from doing more: the part, what that is concluded from, and one line for people.
 
-use crate::number::{fixed, grouped, percent_label, rate};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{fixed, grouped, one_line, percent_label, rate};
+use crate::network::NetworkFigures;
 use crate::one_queue;
-use crate::text::one_line;
-use doorbell_results::{Drops, NetworkFigures, PointSummary, SizeSummary, TimingFigures, TransferFigures};
+use crate::point::{Drops, PointSummary};
+use crate::search::SizeSummary;
+use crate::timing::TimingFigures;
+use crate::transfer::TransferFigures;
 
-/// Cores that have nothing to do for a smaller share of the time are what limits.
+/// A core idle less than this is the bottleneck.
 const IDLE_MIN: f64 = 0.05;
 /// A cable that carries more than this share of its rate takes no more.
 const FULL_WIRE: f64 = 0.98;
@@ -16,52 +23,113 @@ const FULL_MEMORY: f64 = 0.75;
 /// Waits for credits for a smaller share of the time limit nothing.
 const LONG_WAIT: f64 = 0.1;
 
-/// Who limits, of one frame size's points; and where all frames came to one queue of several, that.
-pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
-    let who = who(points);
-    let Some(one_queue) = one_queue::line(points) else { return who };
-    Some(format!("{} {one_queue}", who.unwrap_or_else(|| "Limit: not known.".to_owned())))
+/// What limited a point or a search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// `core`, `tx`, `descriptors`, `pcie`, `memory`, `bus`, `nic`, `nic_other`, `link`, `switch`, `guest`, `generator`, `drive_node`,
+    /// `cores`, `wire` or `window`; `none` if nothing was seen to limit, `unknown` if it cannot be said.
+    pub part: String,
+    /// What that is concluded from, by name: `lost_frames` and `share_of_lost` of the point's lost frames, `offered_mpps`, and shares
+    /// of time or of a rate in use (`saturation`, `up_share`, `memory_share`, `wire_share`, `test_idle`, `drive_idle`).
+    pub evidence: BTreeMap<String, f64>,
+    /// The same as one line.
+    pub text: String,
 }
 
-/// Concluded from the point that lost most, which says it most clearly.
-fn who(points: &[&PointSummary]) -> Option<String> {
-    // Of what a script does not send back nobody knows whether it should.
+impl Limit {
+    fn new(part: &str, text: String) -> Limit {
+        Limit { part: part.to_owned(), evidence: BTreeMap::new(), text }
+    }
+
+    fn with(mut self, name: &str, value: impl Into<Option<f64>>) -> Limit {
+        let value = value.into().filter(|value| value.is_finite());
+        self.evidence.extend(value.map(|value| (name.to_owned(), value)));
+        self
+    }
+}
+
+/// What limited one point; where all frames came to one queue of several, the line says so.
+pub fn of_point(point: &PointSummary) -> Option<Limit> {
+    of_points(&[point])
+}
+
+/// What limited the points of one frame size, as one line.
+pub fn line(points: &[&PointSummary]) -> Option<String> {
+    Some(format!("Limit: {}", of_points(points)?.text))
+}
+
+fn of_points(points: &[&PointSummary]) -> Option<Limit> {
+    let limit = concluded(points);
+    let Some(one_queue) = one_queue::line(points) else { return limit };
+    let mut limit = limit.unwrap_or_else(|| Limit::new("unknown", "not known.".to_owned()));
+    limit.text = format!("{} {one_queue}", limit.text);
+    Some(limit)
+}
+
+/// Concluded from the point that lost most, which shows it most clearly.
+fn concluded(points: &[&PointSummary]) -> Option<Limit> {
+    // Frames that a script does not return are not necessarily lost.
     let offered = points.iter().filter(|point| point.frames_offered > 0 && !point.is_unanswered());
     let highest = offered.clone().map(|point| point.offered_mpps).fold(0.0, f64::max);
     if highest == 0.0 {
         return None;
     }
-    let worst = offered.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost());
-    let transfer = offered.clone().find_map(|point| Some((point, point.transfer.as_ref()?)));
-    let Some(worst) = worst else {
-        if let Some((point, transfer)) = transfer {
-            return Some(between_nodes(transfer, point.wire_share));
-        }
-        let offered_most = offered.clone().max_by(|a, b| a.offered_mpps.total_cmp(&b.offered_mpps))?;
-        let filled = offered.filter(|point| point.unsustained().is_some()).map(|point| point.offered_mpps);
-        let filled = filled.fold(f64::INFINITY, f64::min);
-        return Some(match filled.is_finite() {
-            true => format!(
-                "Limit: not known yet; FIFOs and rings filled at {} Mpps, and nothing was lost.",
-                rate(filled)
-            ),
-            false => of_sender(offered_most).unwrap_or_else(|| {
-                format!("Limit: none seen; no frame was lost at up to {} Mpps.", rate(highest))
-            }),
-        });
+    let Some(worst) = offered.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost())
+    else {
+        return without_loss(&offered.copied().collect::<Vec<_>>(), highest);
     };
-    let without = without_descriptors(worst);
-    let (who, frames) = culprit(&worst.drops, without, worst.frames_late, worst.timing.as_ref())?;
-    // Between members of a network what no machine lost was lost on the way, where queues are.
-    let queue = worst.network.as_ref().filter(|_| who == LINK).and_then(fullest_queue);
-    let who = queue.unwrap_or(who);
-    let share = percent_label(frames as f64 / worst.lost().max(1) as f64);
-    let busy = match who.as_str() {
-        CORE | CORE_OF_QUEUE => worst.timing.as_ref().and_then(saturated),
-        _ => None,
-    };
-    let busy = busy.unwrap_or_default();
-    Some(format!("Limit: {who}, by {share} of the frames lost at {} Mpps{busy}.", rate(worst.offered_mpps)))
+    let culprit =
+        culprit(&worst.drops, without_descriptors(worst), worst.frames_late, worst.timing.as_ref())?;
+    let Culprit { mut part, mut text, frames } = culprit;
+    // Between members of a network, frames that no machine lost were lost in the queue of a switch.
+    if let Some(queue) = worst.network.as_ref().filter(|_| text == LINK).and_then(fullest_queue) {
+        (part, text) = ("switch", queue);
+    }
+    let share = frames as f64 / worst.lost().max(1) as f64;
+    let timing = worst.timing.as_ref();
+    let busy = timing.filter(|_| part == "core").and_then(saturated).unwrap_or_default();
+    let text = format!(
+        "{text}, by {} of the frames lost at {} Mpps{busy}.",
+        percent_label(share),
+        rate(worst.offered_mpps)
+    );
+    let of = |group: &str, name: &str| timing.and_then(|timing| timing.get(group, name));
+    let limit = Limit::new(part, text)
+        .with("lost_frames", frames as f64)
+        .with("share_of_lost", share)
+        .with("offered_mpps", worst.offered_mpps);
+    Some(match part {
+        "core" => limit
+            .with("saturation", of("packet cost", "saturation"))
+            .with("most_saturated", of("packet cost", "most_saturated")),
+        "pcie" | "memory" | "nic" => limit
+            .with("up_share", of("PCI Express", "up_share"))
+            .with("down_share", of("PCI Express", "down_share"))
+            .with("posted_wait_share", of("PCI Express", "posted_wait_share"))
+            .with("memory_share", of("DRAM", "share")),
+        _ => limit,
+    })
+}
+
+/// What limited points that lost nothing.
+fn without_loss(offered: &[&PointSummary], highest: f64) -> Option<Limit> {
+    let transfer = offered.iter().find_map(|point| Some((point, point.transfer.as_ref()?)));
+    if let Some((point, transfer)) = transfer {
+        return Some(between_nodes(transfer, point.wire_share));
+    }
+    let most = offered.iter().max_by(|a, b| a.offered_mpps.total_cmp(&b.offered_mpps))?;
+    let unsteady = |point: &&&PointSummary| point.unsustained().is_some() || point.not_steady.is_some();
+    let filled = offered.iter().filter(unsteady).map(|point| point.offered_mpps);
+    let filled = filled.fold(f64::INFINITY, f64::min);
+    if filled.is_finite() {
+        let text =
+            format!("not known yet; queues still changed at {} Mpps, and nothing was lost.", rate(filled));
+        return Some(Limit::new("unknown", text).with("offered_mpps", filled));
+    }
+    Some(of_sender(most).unwrap_or_else(|| {
+        let text = format!("none seen; no frame was lost at up to {} Mpps.", rate(highest));
+        Limit::new("none", text).with("offered_mpps", highest)
+    }))
 }
 
 /// How much of their time cores would need for what they found.
@@ -76,20 +144,22 @@ fn saturated(timing: &TimingFigures) -> Option<String> {
 }
 
 /// Where nothing was lost: what kept more from being offered.
-fn of_sender(point: &PointSummary) -> Option<String> {
+fn of_sender(point: &PointSummary) -> Option<Limit> {
     if let Some(behind) = point.drive_behind {
-        return Some(format!(
-            "Limit: the drive node, which could not send {} frames that were due at {}; of what it sent none was lost.",
+        let text = format!(
+            "the drive node, which could not send {} frames that were due at {}; of what it sent none was lost.",
             grouped(behind),
             one_line(&point.rate)
-        ));
+        );
+        return Some(Limit::new("drive_node", text).with("frames_behind", behind as f64));
     }
     let share = point.wire_share.filter(|share| *share >= FULL_WIRE)?;
-    Some(format!(
-        "Limit: the wire, {} of whose rate was in use at {} Mpps; no frame was lost.",
+    let text = format!(
+        "the wire, {} of whose rate was in use at {} Mpps; no frame was lost.",
         percent_label(share.min(1.0)),
         rate(point.offered_mpps)
-    ))
+    );
+    Some(Limit::new("wire", text).with("wire_share", share).with("offered_mpps", point.offered_mpps))
 }
 
 const CORE: &str = "the core, for which full FIFOs waited";
@@ -112,40 +182,47 @@ fn fullest_queue(network: &NetworkFigures) -> Option<String> {
     ))
 }
 
-/// Who limits what moves between two nodes and loses nothing: a closed loop waits, and says so by whose cores have nothing to do. One core
-/// that has no rest is enough, whatever the others do.
-fn between_nodes(transfer: &TransferFigures, wire: Option<f64>) -> String {
+/// Who limits what moves between two nodes and loses nothing: a closed loop waits, and its idle cores show for whom. One core that is
+/// never idle is enough, whatever the others do.
+fn between_nodes(transfer: &TransferFigures, wire: Option<f64>) -> Limit {
     let (who, drive) = transfer.busiest_drive();
     let test = transfer.busiest_test();
     let (test_idle, drive_idle) = (percent_label(test), percent_label(drive));
     let in_use = wire.map(|share| percent_label(share.min(1.0)));
-    match (test < IDLE_MIN, drive < IDLE_MIN, in_use) {
-        (true, false, _) => {
+    let limit = match (test < IDLE_MIN, drive < IDLE_MIN, in_use) {
+        (true, false, _) => Limit::new(
+            "core",
             format!(
-                "Limit: the test node's busiest core, idle for {test_idle} of the time (the {who}'s: {drive_idle})."
-            )
-        }
-        (false, true, _) => {
+                "the test node's busiest core, idle for {test_idle} of the time (the {who}'s: {drive_idle})."
+            ),
+        ),
+        (false, true, _) => Limit::new(
+            "drive_node",
             format!(
-                "Limit: the {who}'s busiest core, idle for {drive_idle} of the time (the test node's: {test_idle})."
-            )
-        }
-        (true, true, _) => format!(
-            "Limit: the busiest cores of the test node and of the {who}, idle for {test_idle} and {drive_idle} of the time."
+                "the {who}'s busiest core, idle for {drive_idle} of the time (the test node's: {test_idle})."
+            ),
+        ),
+        (true, true, _) => Limit::new(
+            "cores",
+            format!(
+                "the busiest cores of the test node and of the {who}, idle for {test_idle} and {drive_idle} of the time."
+            ),
         ),
         (_, _, Some(in_use)) if wire.is_some_and(|share| share >= FULL_WIRE) => {
-            format!("Limit: the cable, {in_use} of whose rate was in use.")
+            Limit::new("wire", format!("the cable, {in_use} of whose rate was in use."))
         }
         (_, _, in_use) => {
             let cable = in_use
                 .map_or(String::new(), |in_use| format!(", and {in_use} of the cable's rate was in use"));
-            format!(
-                "Limit: how much is under way at once ({}); the busiest cores were idle for {test_idle} (test node) and {drive_idle} ({who}) \
+            let text = format!(
+                "how much is under way at once ({}); the busiest cores were idle for {test_idle} (test node) and {drive_idle} ({who}) \
                  of the time{cable}.",
                 under_way(transfer)
-            )
+            );
+            Limit::new("window", text)
         }
-    }
+    };
+    limit.with("test_idle", test).with("drive_idle", drive).with("wire_share", wire)
 }
 
 /// What keeps a closed loop from having more under way.
@@ -160,103 +237,118 @@ fn under_way(transfer: &TransferFigures) -> String {
     }
 }
 
-/// Who limits, of a search; and where all frames came to one queue of several, that.
-pub(crate) fn of_search(size: &SizeSummary) -> Option<String> {
-    let who = who_of_search(size)?;
-    // Trials do not know what queues did: the rate that met the goal does.
-    let one_queue = size.at_low.as_ref().and_then(|point| one_queue::line(&[point]));
-    // The full stop is the caller's.
-    Some(one_queue.map_or(who.clone(), |text| format!("{who}. {}", text.trim_end_matches('.'))))
+/// What limited a search; its line has no full stop.
+pub fn of_search(size: &SizeSummary) -> Option<Limit> {
+    let mut limit = concluded_of_search(size)?;
+    // Trials do not keep what queues did: the point at the rate that met the goal does.
+    if let Some(text) = size.at_low.as_ref().and_then(|point| one_queue::line(&[point])) {
+        limit.text = format!("{}. {}", limit.text, text.trim_end_matches('.'));
+    }
+    Some(limit)
 }
 
 /// Concluded from the lowest rate that missed the goal.
-fn who_of_search(size: &SizeSummary) -> Option<String> {
+fn concluded_of_search(size: &SizeSummary) -> Option<Limit> {
     if size.ended == "at_highest" {
         let wire = size.at_low.as_ref().and_then(|point| point.wire_share);
         let wire = wire.filter(|share| *share >= FULL_WIRE)?;
-        return Some(format!("the wire, {} of whose rate met the goal", percent_label(wire.min(1.0))));
+        let text = format!("the wire, {} of whose rate met the goal", percent_label(wire.min(1.0)));
+        return Some(Limit::new("wire", text).with("wire_share", wire));
     }
     let missed = size.trials.iter().filter(|trial| trial.verdict == "above");
     let nearest = missed.min_by(|a, b| a.rate_mpps.total_cmp(&b.rate_mpps))?;
     let drops = nearest.drops.as_ref()?;
-    // A trial knows no more of what the link and memory carried.
-    // Where FIFOs were full too, the rest of what NICs dropped waited in none.
+    // Where FIFOs were full too, the rest of the NICs' drops waited in none.
     let waited = Some(drops.waited_for.total()).filter(|waited| *waited > 0);
     let without = waited.map_or(0, |waited| (drops.dma + drops.core + drops.tx).saturating_sub(waited));
-    let (who, frames) = culprit(drops, without, 0, None)?;
+    let Culprit { part, text, frames } = culprit(drops, without, 0, None)?;
     let lost = [drops.dma, drops.core, drops.tx, drops.nic_other, drops.link, drops.guest];
-    let share = percent_label(frames as f64 / lost.iter().sum::<u64>().max(1) as f64);
-    Some(format!("{who}, by {share} of the frames lost at {} Mpps", rate(nearest.rate_mpps)))
+    let share = frames as f64 / lost.iter().sum::<u64>().max(1) as f64;
+    let text =
+        format!("{text}, by {} of the frames lost at {} Mpps", percent_label(share), rate(nearest.rate_mpps));
+    let limit = Limit::new(part, text).with("lost_frames", frames as f64).with("share_of_lost", share);
+    Some(limit.with("offered_mpps", nearest.rate_mpps))
 }
 
-/// Frames that queues dropped for want of descriptors, while the FIFO had room for others' (SRRCTL.DROP_EN).
+/// Frames that queues dropped because they had no descriptors, while the FIFO had room for others' (SRRCTL.DROP_EN).
 fn without_descriptors(point: &PointSummary) -> u64 {
-    let figures = point.ports.iter().flat_map(|port| &port.queues).flat_map(|queue| &queue.figures);
-    figures.filter(|figure| figure.name == "rx_drop_no_descriptor").map(|figure| figure.value).sum()
+    let queues = point.ports.iter().flat_map(|port| &port.queues);
+    queues.map(|queue| queue.value("rx_drop_no_descriptor")).sum()
 }
 
-/// What most lost frames were lost to. Some waited in no full FIFO, for want of descriptors.
+/// What most lost frames were lost to.
+struct Culprit {
+    part: &'static str,
+    text: String,
+    frames: u64,
+}
+
+/// See [`Culprit`]. Some frames waited in no full FIFO, because their queue had no descriptors.
 fn culprit(
     drops: &Drops,
     without_descriptors: u64,
     late: u64,
     timing: Option<&TimingFigures>,
-) -> Option<(String, u64)> {
-    let waited = &drops.waited_for;
-    // Older files have the paper's rule only.
-    let timed = waited.total() > 0;
-    let either = |now: u64, before: u64| if timed { now } else { before };
+) -> Option<Culprit> {
+    let fifo = drops.by_wait();
     let of_queue = without_descriptors.min(drops.core);
-    let of_fifo = either(waited.core, drops.core - of_queue);
+    let (part, descriptors) = descriptors_way(timing);
     let all = [
-        (if of_queue > of_fifo { CORE_OF_QUEUE } else { CORE }, of_fifo + of_queue),
-        ("transmission, whose ring was full", either(waited.tx, drops.tx)),
-        (descriptors_way(timing), waited.fetch),
-        (DATA, either(waited.data, drops.dma)),
-        ("the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_other),
-        (LINK, drops.link),
-        ("software in the guest, which did not send back what it was given", drops.guest),
-        (LATE, late),
+        ("core", if 2 * of_queue > fifo.core { CORE_OF_QUEUE } else { CORE }, fifo.core),
+        ("tx", "transmission, whose ring was full", fifo.tx),
+        (part, descriptors, fifo.fetch),
+        ("nic", DATA, fifo.data),
+        ("nic_other", "the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_other),
+        ("link", LINK, drops.link),
+        ("guest", "software in the guest, which did not send back what it was given", drops.guest),
+        ("generator", LATE, late),
     ];
     // Of equals the first, which is nearer to the core.
-    let (who, frames) =
-        all.into_iter().rev().max_by_key(|(_, frames)| *frames).filter(|(_, frames)| *frames > 0)?;
-    let who = timing.filter(|_| who == DATA).and_then(way_to_memory).unwrap_or_else(|| who.to_owned());
-    Some((who, frames))
+    let (part, text, frames) =
+        all.into_iter().rev().max_by_key(|(_, _, frames)| *frames).filter(|(_, _, frames)| *frames > 0)?;
+    let way = timing.filter(|_| text == DATA).and_then(way_to_memory);
+    let (part, text) = way.unwrap_or_else(|| (part, text.to_owned()));
+    Some(Culprit { part, text, frames })
 }
 
-/// By what the NIC fetches descriptors, as far as a run's figures say: one without timing has none.
-fn descriptors_way(timing: Option<&TimingFigures>) -> &'static str {
+/// By what the NIC fetches descriptors, as far as a run's figures show it: one without timing has none.
+fn descriptors_way(timing: Option<&TimingFigures>) -> (&'static str, &'static str) {
     let has = |group: &str| timing.is_some_and(|timing| timing.0.iter().any(|of| of.name == group));
     let link = timing.is_some_and(|timing| timing.get("PCI Express", "up_share").is_some());
     match (link, has("buses")) {
-        (true, false) => "PCI Express, over which the NIC fetched descriptors",
-        (false, true) => "the bus of the NIC (attach), over which it fetched descriptors",
-        _ => "the NIC's way to its descriptors",
+        (true, false) => ("pcie", "PCI Express, over which the NIC fetched descriptors"),
+        (false, true) => ("bus", "the bus of the NIC (attach), over which it fetched descriptors"),
+        _ => ("descriptors", "the NIC's way to its descriptors"),
     }
 }
 
 /// Which part of the NIC's way to memory was full. Where none was, the NIC's DMA engine has no more under way, or moves no more.
-fn way_to_memory(timing: &TimingFigures) -> Option<String> {
+fn way_to_memory(timing: &TimingFigures) -> Option<(&'static str, String)> {
     let link = |way: &str| timing.get("PCI Express", &format!("{way}_share"));
     let (up, down, memory) = (link("up")?, link("down")?, timing.get("DRAM", "share")?);
     let link = up.max(down);
     let carried = |share: f64| percent_label(share.min(1.0));
-    // Older files do not know.
+    // Older files lack it.
     let waited = timing.get("PCI Express", "posted_wait_share").unwrap_or(0.0);
     Some(match (link >= FULL_LINK, memory >= FULL_MEMORY) {
-        (true, _) => format!("PCI Express, {} of whose rate was in use", carried(link)),
+        (true, _) => ("pcie", format!("PCI Express, {} of whose rate was in use", carried(link))),
         // While writes wait for credits the link carries none, whatever its rate is.
-        (false, false) if up + waited >= FULL_LINK && waited >= LONG_WAIT => format!(
-            "PCI Express, on which writes waited for credits (pcie.posted_headers, pcie.posted_data) for {} of the time, with {} of its rate in use",
-            carried(waited),
-            carried(up)
+        (false, false) if up + waited >= FULL_LINK && waited >= LONG_WAIT => (
+            "pcie",
+            format!(
+                "PCI Express, on which writes waited for credits (pcie.posted_headers, pcie.posted_data) for {} of the time, with {} of its rate in use",
+                carried(waited),
+                carried(up)
+            ),
         ),
-        (_, true) => format!("memory, {} of whose channels' rate was in use", carried(memory)),
-        _ => format!(
-            "the NIC's DMA engine, since of PCI Express {} and of memory {} of the rate was in use",
-            carried(link),
-            carried(memory)
+        (_, true) => ("memory", format!("memory, {} of whose channels' rate was in use", carried(memory))),
+        _ => (
+            "nic",
+            format!(
+                "the NIC's DMA engine, since of PCI Express {} and of memory {} of the rate was in use",
+                carried(link),
+                carried(memory)
+            ),
         ),
     })
 }
@@ -264,10 +356,7 @@ fn way_to_memory(timing: &TimingFigures) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
-    use doorbell_results::{
-        Figure, PortFigures, QueueFigures, SearchCost, TimingFigure, TimingGroup, WaitedFor,
-    };
+    use crate::{Figure, PortFigures, QueueFigures, SearchCost, TimingFigure, TimingGroup, WaitedFor};
 
     fn timing(groups: &[(&str, &[(&str, f64)])]) -> TimingFigures {
         let figure = |(name, value): &(&str, f64)| TimingFigure {
@@ -297,9 +386,9 @@ mod tests {
     fn what_a_network_lost_on_the_way_was_lost_in_a_queue() {
         let mut point = losing(Drops { link: 100, ..Drops::default() });
         assert!(line(&[&point]).unwrap().starts_with("Limit: the link's configured faults"));
-        let output = |dropped| doorbell_results::OutputFigures { dropped, ..Default::default() };
+        let output = |dropped| crate::OutputFigures { dropped, ..Default::default() };
         let outputs = [("a".to_owned(), output(1)), ("server".to_owned(), output(99))].into();
-        let switch = doorbell_results::SwitchFigures { outputs, ..Default::default() };
+        let switch = crate::SwitchFigures { outputs, ..Default::default() };
         let switches = [("tor".to_owned(), switch)].into();
         point.network = Some(NetworkFigures { switches, ..Default::default() });
         let said = line(&[&point]).unwrap();
@@ -389,13 +478,6 @@ mod tests {
         let said = queue(WaitedFor { core: 60, ..WaitedFor::default() }, 40);
         assert!(said.starts_with("Limit: the core, for which full FIFOs waited, by 100"), "{said}");
         assert_eq!(line(&[&losing(Drops::default())]), None, "nobody is blamed without evidence");
-        let loads = sample::loads();
-        let points: Vec<&PointSummary> = loads.points.iter().collect();
-        assert_eq!(
-            line(&points).unwrap(),
-            "Limit: the core, for which full FIFOs waited, by 96.6\u{a0}% of the frames lost at 14.880 Mpps."
-        );
-        assert_eq!(line(&points[..3]).unwrap(), "Limit: none seen; no frame was lost at up to 8.000 Mpps.");
         assert_eq!(line(&[&PointSummary::default()]), None);
     }
 
@@ -482,10 +564,11 @@ mod tests {
             inversions_mpps: Vec::new(),
             trials: Vec::new(),
             cost: SearchCost::default(),
+            limit: None,
             at_low: Some(point.clone()),
         };
         assert_eq!(
-            of_search(&ended("at_highest")).unwrap(),
+            of_search(&ended("at_highest")).unwrap().text,
             "the wire, 100\u{a0}% of whose rate met the goal"
         );
         assert_eq!(of_search(&ended("precise")), None);

@@ -1,9 +1,12 @@
 //! Whether RSS had anything to spread: of a port over several of whose queues it spreads flows, all frames may have come to one, so that the
 //! others' cores found nothing. What limits then is that one core, whatever the machine has.
 
-use crate::number::grouped;
-use crate::queues::{OFFERED, count};
-use doorbell_results::{PointSummary, PortFigures, QueueFigures};
+use crate::format::grouped;
+use crate::point::PointSummary;
+use crate::ports::{PortFigures, QueueFigures};
+
+/// Frames that filters and hash gave a queue.
+const OFFERED: &str = "rx_offered";
 
 /// Fewer frames say nothing of how many flows there are.
 const FRAMES_MIN: u64 = 64;
@@ -21,10 +24,10 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
 
 fn of_port(number: usize, port: &PortFigures) -> Option<String> {
     let spread = port.queues.iter().filter(|queue| queue.rss).count();
-    let offered = |queue: &&QueueFigures| count(queue, OFFERED);
+    let offered = |queue: &&QueueFigures| queue.value(OFFERED);
     let fullest = port.queues.iter().max_by_key(offered)?;
-    let all: u64 = port.queues.iter().map(|queue| count(queue, OFFERED)).sum();
-    let own = count(fullest, OFFERED);
+    let all: u64 = port.queues.iter().map(|queue| queue.value(OFFERED)).sum();
+    let own = fullest.value(OFFERED);
     if spread < 2 || own < FRAMES_MIN || (all - own).saturating_mul(OTHERS_MAX) > all {
         return None;
     }
@@ -54,7 +57,7 @@ fn more_flows(point: &PointSummary) -> &'static str {
 mod tests {
     use super::*;
     use crate::limit;
-    use doorbell_results::{Figure, SearchCost, SizeSummary, TransferFigures};
+    use crate::{Figure, SearchCost, SizeSummary, TransferFigures};
 
     fn queue((queue, rss, offered): (u32, bool, u64)) -> QueueFigures {
         QueueFigures { queue, rss, figures: vec![Figure { name: OFFERED.to_owned(), value: offered }] }
@@ -110,9 +113,10 @@ mod tests {
             inversions_mpps: Vec::new(),
             trials: Vec::new(),
             cost: SearchCost::default(),
+            limit: None,
             at_low: Some(point),
         };
-        let text = limit::of_search(&size).unwrap();
+        let text = limit::of_search(&size).unwrap().text;
         assert!(text.starts_with("the wire, 100\u{a0}% of whose rate met the goal. RSS spreads"), "{text}");
         assert!(!text.ends_with('.'), "{text}");
     }

@@ -1,14 +1,21 @@
 //! Figures as people read them: thousands grouped, a sensible number of digits, SI prefixes. No locale.
 
 /// What stands where there is no figure.
-pub(crate) const NONE: &str = "–";
+pub const NONE: &str = "–";
+
+/// A text on one line, whatever the file says.
+pub fn one_line(text: &str) -> String {
+    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    printable.split_whitespace().collect::<Vec<_>>().join(" ")
+}
 
 /// A whole number with its thousands grouped.
-pub(crate) fn grouped(value: u64) -> String {
+pub fn grouped(value: u64) -> String {
     group_digits(&value.to_string())
 }
 
-pub(crate) fn group_digits(digits: &str) -> String {
+/// Digits in groups of three.
+pub fn group_digits(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
@@ -20,7 +27,7 @@ pub(crate) fn group_digits(digits: &str) -> String {
 }
 
 /// A value that is not negative, with a fixed number of decimals and its thousands grouped.
-pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+pub fn fixed(value: f64, decimals: usize) -> String {
     // Not `max`, which may keep the sign of -0.0.
     let value = if value > 0.0 { value } else { 0.0 };
     let text = format!("{value:.decimals$}");
@@ -31,7 +38,7 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
 }
 
 /// About three significant digits: 0.512, 9.41, 14.9, 231, 1,234.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     // The limits are where rounding to one decimal less would still show three digits.
     let decimals = match value {
         v if v >= 99.95 || v <= 0.0 => 0,
@@ -43,7 +50,7 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 /// A count in at most five characters: 9,999, then 10.0k, 123k, 1.23M.
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     if value < 10_000 {
         return grouped(value);
     }
@@ -51,12 +58,12 @@ pub(crate) fn count(value: u64) -> String {
 }
 
 /// A time given in nanoseconds: 640 ns, 2.14 µs, 180 µs, 1.23 ms.
-pub(crate) fn duration_ns(ns: f64) -> String {
+pub fn duration_ns(ns: f64) -> String {
     scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")], " ")
 }
 
 /// A time given in seconds.
-pub(crate) fn duration_s(seconds: f64) -> String {
+pub fn duration_s(seconds: f64) -> String {
     duration_ns(seconds * 1e9)
 }
 
@@ -68,7 +75,7 @@ fn scaled(value: f64, units: &[(f64, &str)], gap: &str) -> String {
 }
 
 /// A loss ratio in percent: three decimals, and never a zero for a loss that happened.
-pub(crate) fn percent(ratio: Option<f64>) -> String {
+pub fn percent(ratio: Option<f64>) -> String {
     match ratio {
         None => NONE.to_owned(),
         Some(ratio) if ratio > 0.0 && ratio < 0.000_005 => "<0.001".to_owned(),
@@ -77,7 +84,7 @@ pub(crate) fn percent(ratio: Option<f64>) -> String {
 }
 
 /// A short percentage with its sign (and a space that does not break), for labels: 0 %, 0.53 %, 36.7 %, 100 %.
-pub(crate) fn percent_label(ratio: f64) -> String {
+pub fn percent_label(ratio: f64) -> String {
     match ratio * 100.0 {
         v if v <= 0.0 => "0\u{a0}%".to_owned(),
         v if v < 0.005 => "<0.01\u{a0}%".to_owned(),
@@ -88,19 +95,19 @@ pub(crate) fn percent_label(ratio: f64) -> String {
 }
 
 /// An offered or delivered rate: 9.412, 0.500, 148.8.
-pub(crate) fn rate(value: f64) -> String {
+pub fn rate(value: f64) -> String {
     fixed(value, if value >= 99.995 { 2 } else { 3 })
 }
 
 /// A rate without trailing zeros, for axis labels and prose: 1, 4.5, 14.88. What three decimals would make a zero keeps two digits.
-pub(crate) fn trimmed(value: f64) -> String {
+pub fn trimmed(value: f64) -> String {
     let decimals = if value > 0.0 && value < 5e-4 { 1 - value.log10().floor() as i32 } else { 3 };
     let text = fixed(value, decimals.unsigned_abs() as usize);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A tick of an axis: small values keep their digits, large ones have few, so that they stand beside it.
-pub(crate) fn axis_label(value: f64) -> String {
+pub fn axis_label(value: f64) -> String {
     match value.abs() {
         0.0 => trimmed(value),
         // A tick has few digits; what follows them is how a sum of steps was rounded.

@@ -1,0 +1,172 @@
+//! Trend test of a series of equally spaced means, such as the mean latency of each batch of a window.
+//!
+//! A straight line is fitted by least squares. Its slope is compared with its standard error by Student's t. Successive means of
+//! a queue depend on each other, so the error is that of residuals which follow a first-order autoregression (von Storch and
+//! Zwiers, *Statistical Analysis in Climate Research*, 6.6.8): its correlation is estimated from the residuals, corrected for the
+//! bias of short series (Kendall 1954), and the number of independent means is `n (1 - r) / (1 + r)`.
+//!
+//! A series whose residuals hardly forget anything within the window has too few independent means: its slope proves nothing,
+//! yet its ends may differ. Such a series is not shown to be steady.
+
+/// Means that a test needs.
+pub(super) const MEANS_MIN: usize = 16;
+/// Normal quantile of a false alarm in 4,000 steady series, two-sided: a window tests three series.
+const QUANTILE: f64 = 3.66;
+/// Independent means that a slope needs.
+const INDEPENDENT_MIN: f64 = 3.0;
+/// Squared residuals below this share of the squared level are rounding.
+const ROUNDING: f64 = 1e-18;
+
+/// What a series does over the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Trend {
+    /// It stays, or changes by less than is tolerated.
+    Steady,
+    /// It goes from one level to another along a line.
+    Line { from: f64, to: f64 },
+    /// Its first and its last quarter differ, and it swings too slowly to tell why.
+    Slow { from: f64, to: f64 },
+    /// The series is too short.
+    Unknown,
+}
+
+/// Tests a series; a change of up to `tolerated`, which may depend on the last level, is none.
+pub(super) fn trend(means: &[f64], tolerated: impl Fn(f64) -> f64) -> Trend {
+    if means.len() < MEANS_MIN {
+        return Trend::Unknown;
+    }
+    let n = means.len() as f64;
+    let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mean = average(means);
+    let place = |index: usize| index as f64 - (n - 1.0) / 2.0;
+    let squares = n * (n * n - 1.0) / 12.0;
+    let slope = means.iter().enumerate().map(|(index, value)| place(index) * value).sum::<f64>() / squares;
+    let line = |index: usize| mean + slope * place(index);
+    let residuals: Vec<f64> = means.iter().enumerate().map(|(index, value)| value - line(index)).collect();
+    let rest: f64 = residuals.iter().map(|residual| residual * residual).sum();
+    let (from, to) = (line(0), line(means.len() - 1));
+    let tolerated = tolerated(average(&means[means.len() * 3 / 4..]));
+    let changes = |from: f64, to: f64| (to - from).abs() > tolerated;
+    if rest <= ROUNDING * mean * mean * n {
+        return if changes(from, to) { Trend::Line { from, to } } else { Trend::Steady };
+    }
+    let correlation = correlation(&residuals, rest);
+    let independent = n * (1.0 - correlation) / (1.0 + correlation);
+    if independent < INDEPENDENT_MIN {
+        let quarter = means.len() / 4;
+        let (from, to) = (average(&means[..quarter]), average(&means[means.len() - quarter..]));
+        return if changes(from, to) { Trend::Slow { from, to } } else { Trend::Steady };
+    }
+    let error = (rest / (n - 2.0) / squares * (1.0 + correlation) / (1.0 - correlation)).sqrt();
+    let significant = slope.abs() > student(QUANTILE, (independent - 2.0).max(3.0)) * error;
+    if significant && changes(from, to) { Trend::Line { from, to } } else { Trend::Steady }
+}
+
+/// Correlation of successive residuals of a fitted line, without the bias of a short series: their estimate is low by
+/// `(2 + 4 r) / n` in the mean.
+fn correlation(residuals: &[f64], squares: f64) -> f64 {
+    let n = residuals.len() as f64;
+    let products: f64 = residuals.windows(2).map(|two| two[0] * two[1]).sum();
+    ((products / squares + 2.0 / n) / (1.0 - 4.0 / n)).clamp(0.0, 0.99)
+}
+
+/// Student's t with this many degrees of freedom for a normal quantile, by the expansion of Abramowitz and Stegun 26.7.5.
+fn student(z: f64, degrees: f64) -> f64 {
+    let [z3, z5, z7] = [3, 5, 7].map(|power| z.powi(power));
+    let terms = [
+        (z3 + z) / 4.0,
+        (5.0 * z5 + 16.0 * z3 + 3.0 * z) / 96.0,
+        (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / 384.0,
+    ];
+    terms.iter().rev().fold(0.0, |sum, term| (sum + term) / degrees) + z
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_sim::rng::Rng;
+
+    /// Half a percent of the last level.
+    fn tolerated(level: f64) -> f64 {
+        0.005 * level
+    }
+
+    /// A normal variate, near enough: the sum of twelve uniform ones.
+    fn normal(rng: &mut Rng) -> f64 {
+        (0..12).map(|_| rng.below(1 << 30) as f64 / f64::from(1 << 30)).sum::<f64>() - 6.0
+    }
+
+    /// A level of 100 with noise of which each value keeps a share of the one before it.
+    fn steady(rng: &mut Rng, n: usize, keeps: f64, noise: f64) -> Vec<f64> {
+        let mut value = 0.0;
+        let mut next = || {
+            value = keeps * value + noise * normal(rng);
+            100.0 + value
+        };
+        let all: Vec<f64> = (0..100 + n).map(|_| next()).collect();
+        all[100..].to_vec()
+    }
+
+    #[test]
+    fn at_most_one_steady_window_in_a_hundred_is_called_anything_else() {
+        let mut rng = Rng::stream(1, "trend");
+        for (n, keeps) in [(32, 0.0), (32, 0.3), (32, 0.5), (48, 0.5), (64, 0.0), (64, 0.5), (64, 0.7)] {
+            for noise in [0.3, 2.0] {
+                let windows = 2000;
+                let alarms = (0..windows)
+                    .filter(|_| {
+                        // The three series of a window.
+                        (0..3).any(|_| trend(&steady(&mut rng, n, keeps, noise), tolerated) != Trend::Steady)
+                    })
+                    .count();
+                assert!(alarms <= windows / 100, "{alarms} of {windows}: {n} means, {keeps}, noise {noise}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rise_of_one_percent_of_the_final_level_per_window_is_found() {
+        let mut rng = Rng::stream(2, "trend");
+        for (n, noise) in [(32, 0.0), (32, 0.1), (64, 0.0), (64, 0.2)] {
+            let found = (0..500).filter(|_| {
+                let ramp = |(index, value): (usize, f64)| value - 1.0 + index as f64 / (n - 1) as f64;
+                let means: Vec<f64> =
+                    steady(&mut rng, n, 0.0, noise).into_iter().enumerate().map(ramp).collect();
+                matches!(trend(&means, tolerated), Trend::Line { from, to } if from < to)
+            });
+            let found = found.count();
+            assert!(found >= 490, "{found} of 500: {n} means, noise {noise}");
+        }
+    }
+
+    #[test]
+    fn queues_that_fill_are_not_steady_whatever_their_course() {
+        let mut rng = Rng::stream(3, "trend");
+        let n = 40;
+        let courses: [fn(f64) -> f64; 5] = [
+            |t| 7.0 + 29.0 * t,
+            |t| 36.0 - 29.0 * t,
+            |t| 10.0 + 100.0 * (1.0 - (-4.0 * t).exp()),
+            |t| if t < 0.3 { 10.0 } else { 100.0 },
+            |t| 10.0 + 60.0 * t.sqrt(),
+        ];
+        for (number, course) in courses.iter().enumerate() {
+            let noise = steady(&mut rng, n, 0.5, 0.3);
+            let at = |(index, value): (usize, f64)| course(index as f64 / n as f64) + value - 100.0;
+            let means: Vec<f64> = noise.into_iter().enumerate().map(at).collect();
+            let found = trend(&means, tolerated);
+            assert!(matches!(found, Trend::Line { .. } | Trend::Slow { .. }), "course {number}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_series_and_a_level_that_stays_are_what_they_are() {
+        assert_eq!(trend(&[1.0; MEANS_MIN - 1], tolerated), Trend::Unknown);
+        assert_eq!(trend(&[2.8; 40], tolerated), Trend::Steady);
+        assert_eq!(trend(&[0.0; 40], tolerated), Trend::Steady);
+        let little: Vec<f64> = (0..40).map(|index| 100.0 + f64::from(index) * 0.01).collect();
+        assert_eq!(trend(&little, tolerated), Trend::Steady, "0.39 % per window is tolerated");
+        let more: Vec<f64> = (0..40).map(|index| 100.0 + f64::from(index) * 0.02).collect();
+        assert!(matches!(trend(&more, tolerated), Trend::Line { .. }));
+    }
+}
