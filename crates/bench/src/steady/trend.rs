@@ -54,8 +54,13 @@ pub(super) fn trend(means: &[f64], tolerated: impl Fn(f64) -> f64) -> Trend {
     let independent = n * (1.0 - correlation) / (1.0 + correlation);
     if independent < INDEPENDENT_MIN {
         let quarter = means.len() / 4;
-        let (from, to) = (average(&means[..quarter]), average(&means[means.len() - quarter..]));
-        return if changes(from, to) { Trend::Slow { from, to } } else { Trend::Steady };
+        let quarters: Vec<f64> = means.rchunks(quarter).take(4).map(average).collect();
+        let (first, last) = (quarters[3], quarters[0]);
+        return match quarters.is_sorted() || quarters.is_sorted_by(|a, b| a >= b) {
+            _ if !changes(first, last) => Trend::Steady,
+            true => Trend::Line { from, to },
+            false => Trend::Slow { from: first, to: last },
+        };
     }
     let error = (rest / (n - 2.0) / squares * (1.0 + correlation) / (1.0 - correlation)).sqrt();
     let significant = slope.abs() > student(QUANTILE, (independent - 2.0).max(3.0)) * error;
