@@ -42,7 +42,7 @@ enum ModelState {
 
 impl AttachmentState {
     /// The version of this layout.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 }
 
 impl Attachment {
@@ -177,10 +177,10 @@ impl Attachment {
         counters
     }
 
-    /// What the link has done while it was timed, if it is one of PCI Express.
-    pub fn link_stats(&self) -> Option<LinkStats> {
+    /// What the link has done until a moment while it was timed, if it is one of PCI Express; see [`PcieLink::stats_until`].
+    pub fn link_stats(&self, at: Ps) -> Option<LinkStats> {
         match &self.model {
-            Model::Link(link) => Some(link.stats()),
+            Model::Link(link) => Some(link.stats_until(at)),
             Model::Bus(_) => None,
         }
     }

@@ -4,6 +4,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod ahead;
 pub mod calendar;
 pub mod clock;
 pub mod event;
@@ -26,6 +27,7 @@ pub mod stats;
 pub mod time;
 pub mod units;
 
+pub use ahead::Ahead;
 pub use calendar::Calendar;
 pub use clock::Clock;
 pub use event::{EventQueue, Phase};

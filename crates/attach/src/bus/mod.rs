@@ -73,6 +73,11 @@ impl Bus {
         self.stages.iter().map(|stage| &stage.stats)
     }
 
+    /// The same until a moment.
+    pub fn stages_until(&self, at: Ps) -> impl Iterator<Item = StageStats> {
+        self.stages.iter().map(move |stage| stage.stats_until(at))
+    }
+
     /// What has been sent, so that another model of the same way can go on behind it.
     pub(crate) fn sent(&self) -> Sent {
         self.sent
@@ -123,6 +128,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
+        self.stages.iter_mut().for_each(|stage| stage.forget_until(now));
         let (mut at, mut first) = (now, None);
         for index in 0..self.stages.len() {
             let stage = &mut self.stages[index];
@@ -178,6 +184,7 @@ impl Bus {
     ) {
         let (mut at, mut asked) = (now, [Asked::default(); STAGES_MAX]);
         for (stage, asked) in self.stages.iter_mut().zip(&mut asked) {
+            stage.forget_until(now);
             let granted = stage.take_read(at);
             *asked = stage.ask(Way::Up, granted);
             at = asked.ends + stage.beyond();

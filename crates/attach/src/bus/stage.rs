@@ -1,7 +1,7 @@
 //! One bus of a chain, and the bridge at its end towards memory.
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Calendar, Clock, Pool, PoolState, Ps};
+use doorbell_sim::{Ahead, Calendar, Clock, Pool, PoolState, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::stats::StageStats;
@@ -28,6 +28,8 @@ pub(super) struct Stage {
     last_request: [u64; 2],
     reads: Pool,
     buffer: Pool,
+    /// When transfers take place, by their way.
+    ahead: [Ahead; 2],
     pub stats: StageStats,
 }
 
@@ -38,6 +40,7 @@ pub(super) struct StageState {
     last_request: [u64; 2],
     /// Reads, buffer.
     pools: [PoolState; 2],
+    ahead: [Ahead; 2],
     stats: StageStats,
 }
 
@@ -57,6 +60,7 @@ impl Stage {
             last_request: [0; 2],
             reads: Pool::new(config.outstanding),
             buffer: Pool::new(config.buffer),
+            ahead: Default::default(),
             stats: StageStats::default(),
             config: config.clone(),
         }
@@ -84,7 +88,23 @@ impl Stage {
         *transfers += 1;
         *moved += bytes;
         *busy_ps += busy.0;
+        self.ahead[way as usize].add(self.clock.edge(begin), self.clock.edge(end));
         stats.wait_ps += waited.0;
+    }
+
+    /// No moment before `now` is asked for any more.
+    pub fn forget_until(&mut self, now: Ps) {
+        self.ahead.iter_mut().for_each(|way| way.forget_until(now));
+    }
+
+    /// What it has carried, its time until a moment, without what is booked for later.
+    pub fn stats_until(&self, at: Ps) -> StageStats {
+        let [up, down] = self.ahead.each_ref().map(|way| way.behind(at));
+        StageStats {
+            up_busy_ps: self.stats.up_busy_ps.saturating_sub(up),
+            down_busy_ps: self.stats.down_busy_ps.saturating_sub(down),
+            ..self.stats.clone()
+        }
     }
 
     /// Books cycles for `bytes` from cycle `ready` on, or as soon after as there are so many. Returns the first, and the one behind.
@@ -182,6 +202,7 @@ impl Stage {
             wires: self.wires.clone(),
             last_request: self.last_request,
             pools: [self.reads.save(), self.buffer.save()],
+            ahead: self.ahead.clone(),
             stats: self.stats.clone(),
         }
     }
@@ -194,12 +215,16 @@ impl Stage {
         if ends.chain(state.last_request).any(|cycle| cycle > latest) {
             return Err(inconsistent("a cycle is impossibly late".to_owned()));
         }
+        if state.ahead.iter().any(|way| !way.is_consistent(LATEST)) {
+            return Err(inconsistent("a transfer is impossibly late".to_owned()));
+        }
         let mut stage = Stage::new(&self.config);
         let [reads, buffer] = &state.pools;
         stage.reads = Pool::restore(reads, self.config.outstanding, LATEST).map_err(inconsistent)?;
         stage.buffer = Pool::restore(buffer, self.config.buffer, LATEST).map_err(inconsistent)?;
         stage.wires = state.wires.clone();
         stage.last_request = state.last_request;
+        stage.ahead = state.ahead.clone();
         stage.stats = state.stats.clone();
         Ok(stage)
     }

@@ -11,9 +11,13 @@ pub(super) fn pcie(w: &View) -> Filling {
     // Where no NIC is attached by PCI Express there is no link to say anything of.
     let has_link = w.has("link.up_packets");
     let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
-    let by_link = || w.config.ports().filter(|port| port.attach.kind == AttachKind::Pcie);
-    let rates: f64 = by_link().map(|port| port.pcie.encoded_rate().0 as f64 * 1e-9).sum();
-    let links = by_link().count() as f64;
+    // What they carry each second, by the paths of their counters.
+    let ports = w.config.ports().enumerate().filter(|(_, port)| port.attach.kind == AttachKind::Pcie);
+    let links: Vec<(String, f64)> = ports
+        .map(|(index, port)| (format!("port{index}.pcie_link"), port.pcie.encoded_rate().0 as f64 * 1e-9))
+        .filter(|(path, _)| w.has(&format!("{path}.up_packets")))
+        .collect();
+    let rates: f64 = links.iter().map(|(_, rate)| rate).sum();
     for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
         let n = |what: &str| link(&format!("{way}_{what}"));
         g.put(
@@ -26,7 +30,11 @@ pub(super) fn pcie(w: &View) -> Filling {
             n("bytes").and_then(|bytes| over(bytes, frames)),
             format!("their bytes, headers and framing included, {meaning} a delivered packet"),
         );
-        let bits = n("bytes").zip(n("dllp_bytes")).map(|(packets, beside)| (packets + beside) * 8e-9);
+        // What a link takes time for within the measurement; packets are counted when they are asked for, which may be before.
+        let bits = has_link.then(|| {
+            let each = links.iter().map(|(path, rate)| w.n(&format!("{path}.{way}_busy_ps")) * 1e-12 * rate);
+            each.sum::<f64>()
+        });
         g.put(
             format!("{way}_gbps"),
             bits.and_then(|bits| over(bits, w.seconds())),
@@ -40,9 +48,9 @@ pub(super) fn pcie(w: &View) -> Filling {
     }
     g.put(
         "posted_wait_share",
-        link("posted_stall_ps").and_then(|ps| over(ps * 1e-12, w.seconds() * links)),
+        link("posted_stall_ps").and_then(|ps| over(ps * 1e-12, w.seconds() * links.len() as f64)),
         "share of the time in which a write from the NIC that could have left waited for posted credits (pcie.posted_headers, \
-         pcie.posted_data)",
+         pcie.posted_data); one waits at a time",
     );
     g.put(
         "payload_bytes_per_packet",
@@ -93,11 +101,14 @@ mod tests {
             ("link.write_visible_ps", 5 * 300_000),
             ("link.full_line_writes", 20),
             ("pcie.up_packets", 15),
+            ("port0.pcie_link.up_busy_ps", 750_000),
         ];
         let others = ["up_bytes", "up_dllp_bytes", "down_packets", "down_bytes", "down_dllp_bytes"];
         let others = others.map(|name| format!("link.{name}")).into_iter();
         let bytes = ["pcie", "dma_reads", "dma_writes"].map(|group| format!("{group}.payload_bytes"));
         let none = others.chain(bytes).chain(["link.posted_stall_ps".to_owned()]);
+        let busy = ["up_packets", "up_busy_ps", "down_busy_ps"].map(|name| format!("port0.pcie_link.{name}"));
+        let none = none.chain(busy);
         let zero: BTreeMap<String, u64> =
             none.chain(grown.map(|(name, _)| name.to_owned())).map(|name| (name, 0)).collect();
         let mut counts = zero.clone();
@@ -115,5 +126,6 @@ mod tests {
         let value = |name: &str| group.figures.iter().find(|figure| figure.name == name).unwrap().value;
         assert_eq!(value("write_visible_ns"), Some(300.0));
         assert_eq!(value("read_round_trip_ns"), Some(1000.0));
+        assert_eq!((value("up_share"), value("down_share")), (Some(0.75), Some(0.0)));
     }
 }

@@ -83,6 +83,12 @@ impl Direction {
         begin
     }
 
+    /// Picoseconds for which it is booked behind a moment.
+    pub fn behind(&self, at: Ps) -> u64 {
+        let over = self.busy.partition_point(|stretch| stretch.1 <= at);
+        self.busy.iter().skip(over).map(|(from, to)| (*to - at.max(*from)).0).sum()
+    }
+
     /// Whether a saved one is possible.
     pub fn is_consistent(&self) -> bool {
         let mut last = self.floor;
@@ -118,6 +124,7 @@ mod tests {
         assert_eq!(send(10, 80), ns(10), "up to the first");
         assert_eq!(send(10, 1), ns(452), "all is one stretch");
         assert_eq!(link.busy, [(ns(10), ns(453))]);
+        assert_eq!([0, 10, 450, 453].map(|at| link.behind(ns(at))), [443_000, 443_000, 3_000, 0]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod stats;
 
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::DmaKind;
-use doorbell_sim::{BitsPerSec, PhysAddr, Pool, Ps};
+use doorbell_sim::{Ahead, BitsPerSec, PhysAddr, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, Sent, slot};
@@ -72,6 +72,8 @@ pub struct PcieLink {
     posted_data: Pool,
     non_posted_headers: Pool,
     register_writes: Pool,
+    /// When writes wait for room in the root complex.
+    posted_waits: Ahead,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
 }
@@ -99,6 +101,7 @@ impl PcieLink {
             posted_data: Pool::new(config.posted_data),
             non_posted_headers: Pool::new(config.non_posted_headers),
             register_writes: Pool::new(config.register_writes),
+            posted_waits: Ahead::default(),
             kinds: Default::default(),
             stats: LinkStats::default(),
             config: config.clone(),
@@ -126,6 +129,17 @@ impl PcieLink {
         }
     }
 
+    /// The same until a moment: the directions' time, and that of writes that wait, without what is booked for later.
+    pub fn stats_until(&self, at: Ps) -> LinkStats {
+        let stats = self.stats();
+        LinkStats {
+            up_busy_ps: stats.up_busy_ps.saturating_sub(self.up.behind(at)),
+            down_busy_ps: stats.down_busy_ps.saturating_sub(self.down.behind(at)),
+            posted_stall_ps: stats.posted_stall_ps.saturating_sub(self.posted_waits.behind(at)),
+            ..stats
+        }
+    }
+
     /// What has been sent, so that another model of the same link can go on behind it.
     pub fn sent(&self) -> Sent {
         self.order.sent
@@ -139,13 +153,17 @@ impl PcieLink {
     fn send_up(&mut self, now: Ps, ready: Ps, bytes: u64) -> (Ps, Ps) {
         self.stats.up_packets += 1;
         self.stats.up_bytes += bytes;
-        self.up.send(now, ready, bytes, self.rate)
+        let (begin, end) = self.up.send(now, ready, bytes, self.rate);
+        self.stats.up_busy_ps += (end - begin).0;
+        (begin, end)
     }
 
     fn send_down(&mut self, now: Ps, ready: Ps, bytes: u64) -> Ps {
         self.stats.down_packets += 1;
         self.stats.down_bytes += bytes;
-        self.down.send(now, ready, bytes, self.rate).1
+        let (begin, end) = self.down.send(now, ready, bytes, self.rate);
+        self.stats.down_busy_ps += (end - begin).0;
+        end
     }
 
     /// Sends a write or a read request of one kind of DMA, which the device asks for at `now` and which may go at `ready`.
@@ -195,6 +213,8 @@ impl PcieLink {
         let header = self.posted_headers.take(issued, 1);
         let granted = if credits > 0 { self.posted_data.take(header, credits) } else { header };
         self.stats.posted_stall_ps += (granted - issued).0;
+        self.posted_waits.forget_until(now);
+        self.posted_waits.add(issued, granted);
         let packet = REQUEST_OVERHEAD_BYTES + bytes;
         let (begin, sent) = self.request(now, granted, packet, access.kind);
         self.order.next_write = granted + self.config.write_issue_interval;

@@ -1,7 +1,7 @@
 //! What a snapshot keeps of a link.
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Pool, PoolState};
+use doorbell_sim::{Ahead, Pool, PoolState};
 use serde::{Deserialize, Serialize};
 
 use super::stats::LinkStats;
@@ -16,13 +16,14 @@ pub struct LinkState {
     order: Order,
     /// Tags, posted headers, posted data, non-posted headers, register writes.
     pools: [PoolState; 5],
+    posted_waits: Ahead,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
 }
 
 impl LinkState {
     /// The version of this layout.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 }
 
 impl PcieLink {
@@ -40,6 +41,7 @@ impl PcieLink {
                 &self.register_writes,
             ]
             .map(Pool::save),
+            posted_waits: self.posted_waits.clone(),
             kinds: self.kinds.clone(),
             stats: self.stats.clone(),
         }
@@ -62,6 +64,9 @@ impl PcieLink {
         if ![&state.up, &state.down].iter().all(|way| way.is_consistent()) {
             return Err("a direction's packets overlap, or one is impossibly late".to_owned());
         }
+        if !state.posted_waits.is_consistent(LATEST) {
+            return Err("a write waits impossibly long".to_owned());
+        }
         let [tags, posted_headers, posted_data, non_posted, registers] = &state.pools;
         link.tags = Pool::restore(tags, self.config.tags, LATEST)?;
         link.posted_headers = Pool::restore(posted_headers, self.config.posted_headers, LATEST)?;
@@ -71,6 +76,7 @@ impl PcieLink {
         link.up = state.up.clone();
         link.down = state.down.clone();
         link.order = state.order.clone();
+        link.posted_waits = state.posted_waits.clone();
         link.kinds = state.kinds.clone();
         link.stats = state.stats.clone();
         Ok(link)

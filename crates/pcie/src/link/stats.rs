@@ -7,10 +7,14 @@ doorbell_sim::stats! {
         up_packets,
         /// Their bytes, framing and headers included.
         up_bytes,
+        /// Picoseconds of link time that packets up took, acknowledgements and the like included.
+        up_busy_ps,
         /// Packets down.
         down_packets,
         /// Their bytes.
         down_bytes,
+        /// Picoseconds of link time that packets down took.
+        down_busy_ps,
         /// Bytes of link time up that acknowledgements, flow control and skip sets took beside the packets.
         up_dllp_bytes,
         /// The same down.
@@ -35,7 +39,7 @@ doorbell_sim::stats! {
         issue_stall_ps,
         /// Picoseconds that read requests waited for a tag.
         tag_stall_ps,
-        /// Picoseconds that writes waited for room in the root complex.
+        /// Picoseconds that writes waited for room in the root complex: the next to leave, so that no two wait at once.
         posted_stall_ps,
         /// Picoseconds that read requests waited for room in the root complex.
         non_posted_stall_ps,
