@@ -5,8 +5,8 @@ use doorbell_sim::{AccessSize, BitsPerSec, Frame, Ps};
 
 use crate::e82576::{Igb, IgbPorts};
 use crate::{
-    ConfigError, Event, InFlight, Nic, NicConfig, NicModel, NicStats, PciIdentity, QueueStats, RingLevel,
-    Statistic, WaitedDrops,
+    ConfigError, Event, InFlight, LateDrops, Nic, NicConfig, NicModel, NicStats, PciIdentity, QueueStats,
+    RingLevel, Statistic, WaitedDrops,
 };
 
 /// A NIC.
@@ -143,6 +143,21 @@ impl Card {
     /// Frames dropped for a full receive FIFO, by what was waited for.
     pub fn waited_drops(&self) -> WaitedDrops {
         either!(self, nic => nic.waited_drops())
+    }
+
+    /// From now on a measurement has the frames that arrive from the link later than this.
+    pub fn begin_measurement(&mut self, after: Ps) {
+        either!(self, nic => nic.begin_measurement(after));
+    }
+
+    /// It has none that arrive later than this.
+    pub fn end_measurement(&mut self, until: Ps) {
+        either!(self, nic => nic.end_measurement(until));
+    }
+
+    /// Frames of the measurement that were dropped after they had been accepted.
+    pub fn late_drops(&self) -> LateDrops {
+        either!(self, nic => nic.late_drops())
     }
 
     /// Frames inside: accepted and not yet delivered, and put together and not yet sent.

@@ -23,6 +23,7 @@ pub use e82540::{
 pub use e82576::{IGB_STATE_VERSION, Igb, IgbPorts, IgbState, QueueStats};
 pub use identity::{BarIdentity, MessagesIdentity, PciIdentity, PowerManagementIdentity};
 pub use parts::drops::{ArrivalState, DropClass, classify};
+pub use parts::measured::LateDrops;
 pub use parts::registers::Statistic;
 pub use parts::waits::{WaitedDrops, WaitsFor};
 pub use stats::{InFlight, NicStats, RingLevel};

@@ -1,7 +1,8 @@
 //! What the NIC counts for the simulation's user, apart from the chip's own statistics registers.
 
 doorbell_sim::stats! {
-    /// The NIC's counters. Conservation: `rx_arrived` = `rx_delivered` + every `rx_drop_*` + `rx_control` + in flight.
+    /// The NIC's counters. Conservation: `rx_arrived` = `rx_delivered` + every `rx_drop_*` and `rx_looped_drop_*` + `rx_control` + in
+    /// flight.
     pub struct NicStats {
         /// Frames whose last bit has arrived, from the link or by loopback.
         rx_arrived,
@@ -35,8 +36,14 @@ doorbell_sim::stats! {
         rx_drop_loopback,
         /// Accepted frames dropped by a reset or by a rewritten ring register.
         rx_drop_reset,
-        /// MAC control frames that the NIC kept for itself.
+        /// MAC control frames from the link that the NIC kept for itself.
         rx_control,
+        /// Of the frames that arrived, those that came by loopback. None of them is counted in the causes above, apart from a reset.
+        rx_looped,
+        /// Looped-back frames dropped for a full receive FIFO, or because their queue had no descriptor and drops.
+        rx_looped_drop_full,
+        /// Looped-back frames that the NIC dropped, or kept for itself, for another reason.
+        rx_looped_drop_other,
         /// Received frames that needed more than one descriptor.
         rx_multi_descriptor,
         /// Receive descriptors consumed.
@@ -47,7 +54,7 @@ doorbell_sim::stats! {
         rx_fetches,
         /// Write-backs of receive descriptors.
         rx_write_backs,
-        /// Arrivals that found the receive FIFO too full.
+        /// Arrivals from the link that found the receive FIFO too full.
         rx_fifo_full,
         /// Arrivals that found no receive descriptor.
         rx_ring_full,
@@ -119,6 +126,11 @@ pub struct RingLevel {
 }
 
 impl NicStats {
+    /// A frame is dropped on arrival for a reason other than room: one from the link under this counter, one that was looped back under its own.
+    pub(crate) fn refused(&mut self, looped: bool, cause: fn(&mut NicStats) -> &mut u64) {
+        *if looped { &mut self.rx_looped_drop_other } else { cause(self) } += 1;
+    }
+
     /// Asserts that every frame that came in is accounted for, in both directions, with so many inside the NIC of this name.
     pub(crate) fn check_conservation(&self, inside: InFlight, name: &str) {
         let dropped = self.rx_drop_dma
@@ -132,7 +144,9 @@ impl NicStats {
             + self.rx_drop_disabled
             + self.rx_drop_link_down
             + self.rx_drop_loopback
-            + self.rx_drop_reset;
+            + self.rx_drop_reset
+            + self.rx_looped_drop_full
+            + self.rx_looped_drop_other;
         assert_eq!(
             self.rx_arrived,
             self.rx_delivered + dropped + self.rx_control + inside.rx,

@@ -41,6 +41,7 @@ use crate::parts::filter::station_entry;
 use crate::parts::mac::{
     FlowWork as _, LinkStatus, LinkView as _, LinkWork as _, MdioWork as _, WireWork as _,
 };
+use crate::parts::measured::{LateDrops, Measured};
 use crate::parts::phy::{ManagedPhy as _, Phy};
 use crate::parts::queues::QueueWork as _;
 use crate::parts::requests::Requests as _;
@@ -112,6 +113,7 @@ pub struct Nic {
     tx: tx::Tx,
     buffers: Buffers,
     stats: NicStats,
+    measured: Measured,
     bus_master: bool,
 }
 
@@ -134,6 +136,7 @@ impl Nic {
             tx: tx::Tx::default(),
             buffers: Buffers::default(),
             stats: NicStats::default(),
+            measured: Measured::default(),
             bus_master: true,
         };
         nic.load_eeprom();
@@ -258,6 +261,21 @@ impl Nic {
     /// Frames dropped for a full receive FIFO, by what was waited for. An observer: it begins anew where a state is restored.
     pub fn waited_drops(&self) -> WaitedDrops {
         self.rx.waits.drops
+    }
+
+    /// From now on a measurement has the frames that arrive from the link later than this.
+    pub fn begin_measurement(&mut self, after: Ps) {
+        self.measured.begin(after);
+    }
+
+    /// It has none that arrive later than this.
+    pub fn end_measurement(&mut self, until: Ps) {
+        self.measured.end(until);
+    }
+
+    /// Frames of the measurement that were dropped after they had been accepted. An observer, as well.
+    pub fn late_drops(&self) -> LateDrops {
+        self.measured.drops
     }
 
     /// Frames inside: accepted and not yet delivered, and put together and not yet sent.

@@ -30,7 +30,7 @@ use crate::parts::waits::Waits;
 use crate::stats::NicStats;
 
 /// The version of [`NicState`].
-pub const NIC_STATE_VERSION: u32 = 7;
+pub const NIC_STATE_VERSION: u32 = 8;
 
 /// The longest frame in the smallest buffers.
 const FRAME_PIECES_MAX: usize = (1 << 16) / 256;

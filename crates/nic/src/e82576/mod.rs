@@ -44,6 +44,7 @@ use crate::parts::filter::station_entry;
 use crate::parts::mac::{
     FlowWork as _, LinkStatus, LinkView as _, LinkWork as _, MdioWork as _, WireWork as _,
 };
+use crate::parts::measured::{LateDrops, Measured};
 use crate::parts::phy::ManagedPhy as _;
 use crate::parts::queues::QueueWork as _;
 use crate::parts::requests::Requests as _;
@@ -102,7 +103,7 @@ impl<T: NicPorts + IrqSink> IgbPorts for T {}
 
 doorbell_sim::stats! {
     /// What one queue counts, by the names of the card's counters, which are the sums. Conservation: `rx_offered` = `rx_delivered` + every
-    /// `rx_drop_*` but `rx_drop_no_descriptor` + in flight; `tx_frames` = `tx_left` + `tx_drop_reset` + in flight.
+    /// `rx_drop_*` but `rx_drop_no_descriptor`, and every `rx_looped_drop_*`, + in flight; `tx_frames` = `tx_left` + `tx_drop_reset` + in flight.
     pub struct QueueStats {
         /// Frames that filters and hash gave this receive queue.
         rx_offered,
@@ -124,7 +125,13 @@ doorbell_sim::stats! {
         rx_drop_disabled,
         /// Accepted frames dropped by a reset, by a rewritten ring register, or because the queue was switched off.
         rx_drop_reset,
-        /// Frames for this queue that found the packet buffer full; not counted in `rx_frames`.
+        /// Looped-back frames for this queue that found the packet buffer full; they are in no other cause.
+        rx_looped_drop_full,
+        /// Looped-back frames dropped because the queue had no descriptors and drops.
+        rx_looped_drop_no_descriptor,
+        /// Looped-back frames dropped because the queue was off.
+        rx_looped_drop_disabled,
+        /// Frames from the link for this queue that found the packet buffer full; not counted in `rx_frames`.
         rx_fifo_full,
         /// Receive descriptors consumed.
         rx_descriptors,
@@ -165,6 +172,7 @@ pub struct Igb {
     tx: tx::Tx,
     buffers: Buffers,
     stats: NicStats,
+    measured: Measured,
     queue_stats: Vec<QueueStats>,
     bus_master: bool,
     /// Its requester ID. The bus may give it another: it is told before a register is read, and keeps nothing of it.
@@ -193,6 +201,7 @@ impl Igb {
             tx: tx::Tx::new(),
             buffers: Buffers::default(),
             stats: NicStats::default(),
+            measured: Measured::default(),
             queue_stats: vec![QueueStats::default(); QUEUES],
             bus_master: true,
             requester: 0,
@@ -351,6 +360,21 @@ impl Igb {
         self.rx.waits.drops
     }
 
+    /// From now on a measurement has the frames that arrive from the link later than this.
+    pub fn begin_measurement(&mut self, after: Ps) {
+        self.measured.begin(after);
+    }
+
+    /// It has none that arrive later than this.
+    pub fn end_measurement(&mut self, until: Ps) {
+        self.measured.end(until);
+    }
+
+    /// Frames of the measurement that were dropped after they had been accepted. An observer, as well.
+    pub fn late_drops(&self) -> LateDrops {
+        self.measured.drops
+    }
+
     /// Frames inside: accepted and not yet delivered, and put together and not yet sent.
     pub fn in_flight(&self) -> InFlight {
         InFlight { rx: self.rx.frames(), tx: self.tx.frames() }
@@ -365,9 +389,11 @@ impl Igb {
     pub fn check_conservation(&self) {
         self.stats.check_conservation(self.in_flight(), &self.name);
         for (queue, counted) in self.queue_stats.iter().enumerate() {
-            let at_the_door = counted.rx_fifo_full + counted.rx_drop_disabled;
+            let looped = counted.rx_looped_drop_full + counted.rx_looped_drop_disabled;
+            let at_the_door = counted.rx_fifo_full + counted.rx_drop_disabled + looped;
             let full = counted.rx_drop_dma + counted.rx_drop_core + counted.rx_drop_tx;
-            let inside = counted.rx_delivered + counted.rx_drop_no_descriptor + counted.rx_drop_reset;
+            let dropped_inside = counted.rx_drop_no_descriptor + counted.rx_looped_drop_no_descriptor;
+            let inside = counted.rx_delivered + dropped_inside + counted.rx_drop_reset;
             assert_eq!(
                 (counted.rx_offered, counted.rx_frames, full),
                 (
@@ -398,6 +424,11 @@ impl Igb {
             ("rx_drop_dma", sum(|queue| queue.rx_drop_dma), all.rx_drop_dma),
             ("rx_drop_core", sum(|queue| queue.rx_drop_core), all.rx_drop_core),
             ("rx_drop_tx", sum(|queue| queue.rx_drop_tx), all.rx_drop_tx),
+            (
+                "rx_looped_drop_full",
+                sum(|queue| queue.rx_looped_drop_full + queue.rx_looped_drop_no_descriptor),
+                all.rx_looped_drop_full,
+            ),
             ("rx_drop_reset", sum(|queue| queue.rx_drop_reset), all.rx_drop_reset),
             ("rx_fifo_full", sum(|queue| queue.rx_fifo_full), all.rx_fifo_full),
             ("rx_descriptors", sum(|queue| queue.rx_descriptors), all.rx_descriptors),

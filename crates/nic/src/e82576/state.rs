@@ -29,7 +29,7 @@ use crate::parts::timer::Timer;
 use crate::stats::NicStats;
 
 /// The version of [`IgbState`].
-pub const IGB_STATE_VERSION: u32 = 4;
+pub const IGB_STATE_VERSION: u32 = 5;
 
 /// The longest frame in the smallest buffers, and a header apart.
 const FRAME_PIECES_MAX: usize = (1 << 16) / 256 + 1;

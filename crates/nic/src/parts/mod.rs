@@ -14,6 +14,7 @@ pub(crate) mod filter;
 pub(crate) mod headers;
 pub(crate) mod jobs;
 pub(crate) mod mac;
+pub(crate) mod measured;
 pub(crate) mod offload;
 pub(crate) mod outlet;
 pub(crate) mod pause;

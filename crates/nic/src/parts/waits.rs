@@ -108,6 +108,13 @@ impl Waits {
         self.gone += 1;
     }
 
+    /// A looped-back frame did not fit: it uses up what another would, and is not counted.
+    pub fn dropped_looped(&mut self) {
+        let drops = self.drops;
+        self.dropped();
+        self.drops = drops;
+    }
+
     /// A frame did not fit; what that is counted at.
     pub fn dropped(&mut self) -> WaitsFor {
         let frames = self.gone.max(1);

@@ -185,7 +185,7 @@ impl Nic {
                 ports.frame_in_memory(now, begun, completed.frame_bytes);
                 begun.clear();
                 frames.push(completed.frame_bytes);
-                let Watched { id, mut stamps } = completed.watched.0;
+                let Watched { id, mut stamps, .. } = completed.watched.0;
                 if let Some(id) = id {
                     (stamps.in_memory, stamps.visible) = (stamps.in_memory.min(now), now);
                     ports.frame_received(id, stamps);
@@ -211,6 +211,7 @@ impl Nic {
 
     /// Software has moved the ring away: what hangs on it is lost, the rest of the FIFO stays.
     pub(crate) fn rx_ring_rewritten(&mut self) {
+        let measured = self.rx.measured_frames();
         self.dma.cancel(Queue::Receive);
         let torn = usize::from(self.rx.cursor != 0);
         let lost = self.rx.dispatched + torn;
@@ -223,11 +224,13 @@ impl Nic {
         (self.rx.writes_in_flight, self.rx.write_bytes_in_flight) = (0, 0);
         self.rx.queue.begun.clear();
         self.rx.queue.ring.rewind(self.regs.ring_head(Queue::Receive));
+        self.measured.drops.reset += measured - self.rx.measured_frames();
     }
 
     /// A device reset: the FIFO is lost too.
     pub(crate) fn rx_reset(&mut self) {
         self.rx_ring_rewritten();
+        self.measured.drops.reset += self.rx.measured_frames();
         self.stats.rx_drop_reset += self.rx.frames();
         let drops = self.rx.waits.drops;
         self.rx = super::Rx::default();

@@ -35,6 +35,8 @@ pub(crate) struct FrameNotes {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watched {
     pub id: Option<FrameId>,
+    /// It is of the measurement.
+    pub measured: bool,
     pub stamps: RxStamps,
 }
 
@@ -117,6 +119,14 @@ impl Rx {
         let waiting = self.queue.ring.used().filter(|descriptor| descriptor.frame_bytes != 0).count();
         (self.fifo.len() - self.dispatched + waiting) as u64
     }
+
+    /// Those of them that are of the measurement.
+    pub fn measured_frames(&self) -> u64 {
+        let waiting = self.queue.ring.used().filter(|descriptor| descriptor.frame_bytes != 0);
+        let stored = self.fifo.iter().skip(self.dispatched).map(|frame| frame.watched.0);
+        let all = stored.chain(waiting.map(|descriptor| descriptor.watched.0));
+        all.filter(|watched| watched.measured).count() as u64
+    }
 }
 
 impl Nic {
@@ -136,6 +146,7 @@ impl Nic {
         let bytes = frame.len_with_fcs();
         self.stats.rx_arrived += 1;
         self.stats.rx_arrived_bytes += bytes as u64;
+        self.stats.rx_looped += u64::from(looped);
         if !looped && self.loops_back() {
             self.stats.rx_drop_loopback += 1;
             return self.log_drop(now, bytes, "the device loops back");
@@ -145,31 +156,31 @@ impl Nic {
             return self.log_drop(now, bytes, "the link is down");
         }
         if !self.regs.has(Reg::Rctl, rctl::EN) {
-            self.stats.rx_drop_disabled += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_drop_disabled);
             return self.log_drop(now, bytes, "RCTL.EN is off");
         }
         self.regs.count(Reg::Tpr);
         self.regs.count_bytes(Reg::Torl, Reg::Torh, bytes);
-        if !self.is_well_formed(&frame) {
+        if !self.is_well_formed(&frame, looped) {
             return self.log_drop(now, bytes, "its length or its FCS is wrong");
         }
         if let Some(control) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
             && !self.take_control_frame(now, control, ports)
         {
-            self.stats.rx_control += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_control);
             return;
         }
         match self.filter().verdict(&frame.bytes) {
             Verdict::Address => {
-                self.stats.rx_drop_address += 1;
+                self.stats.refused(looped, |stats| &mut stats.rx_drop_address);
                 self.log_drop(now, bytes, "it is for another address");
             }
             Verdict::Vlan => {
-                self.stats.rx_drop_vlan += 1;
+                self.stats.refused(looped, |stats| &mut stats.rx_drop_vlan);
                 self.log_drop(now, bytes, "it is of another VLAN");
             }
-            Verdict::Exact => self.admit(now, frame, 0, ports),
-            Verdict::Inexact => self.admit(now, frame, rxd::PIF, ports),
+            Verdict::Exact => self.admit(now, (frame, looped), 0, ports),
+            Verdict::Inexact => self.admit(now, (frame, looped), rxd::PIF, ports),
         }
     }
 
@@ -178,7 +189,7 @@ impl Nic {
     }
 
     /// Length and FCS (§3.2.2). RCTL.SBP lets bad frames pass, but not runts and giants: the model keeps those out.
-    fn is_well_formed(&mut self, frame: &Frame) -> bool {
+    fn is_well_formed(&mut self, frame: &Frame, looped: bool) -> bool {
         /// Longest frame without RCTL.LPE: 1518 bytes and a VLAN tag.
         const LONGEST: usize = 1522;
         /// Longest frame with it.
@@ -188,17 +199,19 @@ impl Nic {
         if bytes < Frame::MIN_BYTES_WITH_FCS {
             self.regs.count(if frame.fcs_bad { Reg::Rfc } else { Reg::Ruc });
             self.regs.count(Reg::Rlec);
-            self.stats.rx_drop_undersize += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_drop_undersize);
             false
         } else if bytes > longest {
             self.regs.count(if frame.fcs_bad { Reg::Rjc } else { Reg::Roc });
             self.regs.count(Reg::Rlec);
-            self.stats.rx_drop_oversize += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_drop_oversize);
             false
         } else if frame.fcs_bad {
             self.regs.count(Reg::Crcerrs);
             let stored = self.regs.has(Reg::Rctl, rctl::SBP);
-            self.stats.rx_drop_fcs += u64::from(!stored);
+            if !stored {
+                self.stats.refused(looped, |stats| &mut stats.rx_drop_fcs);
+            }
             stored
         } else {
             true
@@ -206,12 +219,12 @@ impl Nic {
     }
 
     /// The frame belongs to this station: into the FIFO, if it fits.
-    fn admit(&mut self, now: Ps, frame: Frame, status: u8, ports: &mut impl NicPorts) {
+    fn admit(&mut self, now: Ps, (frame, looped): (Frame, bool), status: u8, ports: &mut impl NicPorts) {
         let wire_bytes = frame.len_with_fcs();
         let stored = (wire_bytes as u64 + self.config.rx_fifo_frame_overhead.0).next_multiple_of(16);
         let state = self.arrival_state(stored);
         let previous = std::mem::replace(&mut self.rx.previous, state);
-        self.stats.rx_fifo_full += u64::from(state.rx_fifo_full);
+        self.stats.rx_fifo_full += u64::from(state.rx_fifo_full && !looped);
         self.stats.rx_ring_full += u64::from(state.rx_ring_full);
         self.stats.tx_ring_full += u64::from(state.tx_ring_full);
         if self.regs.ring(Queue::Receive).is_none_or(|ring| ring.head == ring.tail) {
@@ -220,12 +233,7 @@ impl Nic {
         if state.rx_fifo_full {
             let class = classify(previous, state);
             self.rx_note_wait(now);
-            self.rx.waits.dropped();
-            match class {
-                DropClass::Dma => self.stats.rx_drop_dma += 1,
-                DropClass::Core => self.stats.rx_drop_core += 1,
-                DropClass::Tx => self.stats.rx_drop_tx += 1,
-            }
+            self.count_full(class, looped);
             log!(
                 now,
                 Nic,
@@ -243,13 +251,28 @@ impl Nic {
         }
         log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes received", self.name);
         let stamps = RxStamps { arrived: now, ..RxStamps::default() };
-        let watched = Watched { id: ports.recognise(&frame.bytes), stamps };
+        let measured = !looped && self.measured.has(now);
+        let watched = Watched { id: ports.recognise(&frame.bytes), measured, stamps };
         let mut frame = self.prepare(frame, status, stored as u32);
         frame.watched = Observed(watched);
         self.rx.fifo.push(frame);
         self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo.used());
         self.watch_fifo_level(now, ports);
         self.rx_advance(now, ports);
+    }
+
+    fn count_full(&mut self, class: DropClass, looped: bool) {
+        if looped {
+            self.rx.waits.dropped_looped();
+            self.stats.rx_looped_drop_full += 1;
+            return;
+        }
+        self.rx.waits.dropped();
+        match class {
+            DropClass::Dma => self.stats.rx_drop_dma += 1,
+            DropClass::Core => self.stats.rx_drop_core += 1,
+            DropClass::Tx => self.stats.rx_drop_tx += 1,
+        }
     }
 
     /// Tells the account of waits what is waited for now.

@@ -188,9 +188,14 @@ impl Igb {
 
     fn rx_drop_front(&mut self, now: Ps, queue: usize) {
         let Some(frame) = self.rx.fifo.remove(self.rx.dispatched) else { return };
-        self.stats.rx_drop_core += 1;
-        self.queue_stats[queue].rx_drop_core += 1;
-        self.queue_stats[queue].rx_drop_no_descriptor += 1;
+        let (all, own) = (&mut self.stats, &mut self.queue_stats[queue]);
+        let counters = match frame.looped {
+            true => [&mut all.rx_looped_drop_full, &mut own.rx_looped_drop_no_descriptor],
+            false => [&mut all.rx_drop_core, &mut own.rx_drop_core],
+        };
+        counters.into_iter().for_each(|counter| *counter += 1);
+        own.rx_drop_no_descriptor += u64::from(!frame.looped);
+        self.measured.drops.core += u64::from(frame.watched.0.measured);
         self.regs.count_at(Reg::Rqdpc, queue, 1);
         self.rx.waits.left();
         let name = &self.name;
@@ -253,7 +258,7 @@ impl Igb {
                 ports.frame_in_memory(now, begun, completed.frame_bytes);
                 begun.clear();
                 frames.push(completed.frame_bytes);
-                let Watched { id, mut stamps } = completed.watched.0;
+                let Watched { id, mut stamps, .. } = completed.watched.0;
                 if let Some(id) = id {
                     (stamps.in_memory, stamps.visible) = (stamps.in_memory.min(now), now);
                     ports.frame_received(id, stamps);
@@ -286,7 +291,7 @@ impl Igb {
 
     /// Software has moved a queue's ring away, or switched the queue: what hangs on it is lost, the rest of the packet buffer stays.
     pub(in crate::e82576) fn rx_ring_rewritten(&mut self, queue: usize) {
-        let before = self.rx.frames_of(queue);
+        let (before, measured) = (self.rx.frames_of(queue), self.rx.measured_of(queue));
         self.dma.cancel(Queue::receive(queue));
         let torn = usize::from(self.rx.cursor != 0);
         let mut index = 0;
@@ -312,6 +317,7 @@ impl Igb {
             self.rx_drop_queued(queue);
         }
         let lost = before - self.rx.frames_of(queue);
+        self.measured.drops.reset += measured - self.rx.measured_of(queue);
         self.stats.rx_drop_reset += lost;
         self.queue_stats[queue].rx_drop_reset += lost;
     }
@@ -343,6 +349,7 @@ impl Igb {
     pub(in crate::e82576) fn rx_reset(&mut self) {
         for queue in 0..QUEUES {
             let lost = self.rx.frames_of(queue);
+            self.measured.drops.reset += self.rx.measured_of(queue);
             self.stats.rx_drop_reset += lost;
             self.queue_stats[queue].rx_drop_reset += lost;
         }

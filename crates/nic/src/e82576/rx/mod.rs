@@ -47,6 +47,8 @@ pub(crate) struct FrameNotes {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watched {
     pub id: Option<FrameId>,
+    /// It is of the measurement.
+    pub measured: bool,
     pub stamps: RxStamps,
 }
 
@@ -55,6 +57,8 @@ pub(crate) struct Watched {
 pub(crate) struct RxFrame {
     pub bytes: Vec<u8>,
     pub queue: u8,
+    /// It came by loopback.
+    pub looped: bool,
     pub notes: FrameNotes,
     /// What it occupies in the packet buffer.
     pub stored: u32,
@@ -154,6 +158,14 @@ impl Rx {
         (self.fifo.len() - self.dispatched + waiting) as u64
     }
 
+    /// Those of a queue that are of the measurement.
+    pub fn measured_of(&self, queue: usize) -> u64 {
+        let stored = self.fifo.iter().skip(self.dispatched).filter(|frame| usize::from(frame.queue) == queue);
+        let waiting = self.queues[queue].ring.used().filter(|descriptor| descriptor.frame_bytes != 0);
+        let all = stored.map(|frame| frame.watched.0).chain(waiting.map(|descriptor| descriptor.watched.0));
+        all.filter(|watched| watched.measured).count() as u64
+    }
+
     /// The same of one queue.
     pub fn frames_of(&self, queue: usize) -> u64 {
         let waiting = self.queues[queue].frames();
@@ -178,6 +190,7 @@ impl Igb {
         let bytes = frame.len_with_fcs();
         self.stats.rx_arrived += 1;
         self.stats.rx_arrived_bytes += bytes as u64;
+        self.stats.rx_looped += u64::from(looped);
         if !looped && self.loops_back() {
             self.stats.rx_drop_loopback += 1;
             return self.log_drop(now, bytes, "the device loops back");
@@ -187,33 +200,33 @@ impl Igb {
             return self.log_drop(now, bytes, "the link is down");
         }
         if !self.regs.has(Reg::Rctl, rctl::EN) {
-            self.stats.rx_drop_disabled += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_drop_disabled);
             return self.log_drop(now, bytes, "RCTL.EN is off");
         }
         self.regs.count(Reg::Tpr);
         self.regs.count_bytes(Reg::Torl, Reg::Torh, bytes);
-        if !self.is_well_formed(&frame) {
+        if !self.is_well_formed(&frame, looped) {
             return self.log_drop(now, bytes, "its length or its FCS is wrong");
         }
         if let Some(control) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
             && !self.take_control_frame(now, control, ports)
         {
-            self.stats.rx_control += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_control);
             return;
         }
         let status = match self.filter().verdict(&frame.bytes) {
             Verdict::Address => {
-                self.stats.rx_drop_address += 1;
+                self.stats.refused(looped, |stats| &mut stats.rx_drop_address);
                 return self.log_drop(now, bytes, "it is for another address");
             }
             Verdict::Vlan => {
-                self.stats.rx_drop_vlan += 1;
+                self.stats.refused(looped, |stats| &mut stats.rx_drop_vlan);
                 return self.log_drop(now, bytes, "it is of another VLAN");
             }
             Verdict::Exact => 0,
             Verdict::Inexact => rxd::PIF,
         };
-        self.admit(now, frame, status, ports);
+        self.admit(now, (frame, looped), status, ports);
     }
 
     fn log_drop(&self, now: Ps, bytes: usize, cause: &str) {
@@ -221,7 +234,7 @@ impl Igb {
     }
 
     /// Length and FCS. RCTL.SBP lets bad frames pass, but not runts and giants: the model keeps those out.
-    fn is_well_formed(&mut self, frame: &Frame) -> bool {
+    fn is_well_formed(&mut self, frame: &Frame, looped: bool) -> bool {
         /// Longest frame without RCTL.LPE: 1518 bytes and a VLAN tag.
         const LONGEST: usize = 1522;
         let bytes = frame.len_with_fcs();
@@ -230,17 +243,19 @@ impl Igb {
         if bytes < Frame::MIN_BYTES_WITH_FCS {
             self.regs.count(if frame.fcs_bad { Reg::Rfc } else { Reg::Ruc });
             self.regs.count(Reg::Rlec);
-            self.stats.rx_drop_undersize += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_drop_undersize);
             false
         } else if bytes > longest {
             self.regs.count(if frame.fcs_bad { Reg::Rjc } else { Reg::Roc });
             self.regs.count(Reg::Rlec);
-            self.stats.rx_drop_oversize += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_drop_oversize);
             false
         } else if frame.fcs_bad {
             self.regs.count(Reg::Crcerrs);
             let stored = self.regs.has(Reg::Rctl, rctl::SBP);
-            self.stats.rx_drop_fcs += u64::from(!stored);
+            if !stored {
+                self.stats.refused(looped, |stats| &mut stats.rx_drop_fcs);
+            }
             stored
         } else {
             true
@@ -248,7 +263,7 @@ impl Igb {
     }
 
     /// The frame belongs to this station: to its queue, if there is room for it.
-    fn admit(&mut self, now: Ps, frame: Frame, status: u32, ports: &mut impl IgbPorts) {
+    fn admit(&mut self, now: Ps, (frame, looped): (Frame, bool), status: u32, ports: &mut impl IgbPorts) {
         let wire_bytes = frame.len_with_fcs();
         let (cast, fcs_bad) = (Cast::of(&frame.bytes), frame.fcs_bad);
         let id = ports.recognise(&frame.bytes);
@@ -256,8 +271,9 @@ impl Igb {
         let queue = usize::from(frame.queue);
         self.queue_stats[queue].rx_offered += 1;
         if !self.on.has(Queue::receive(queue)) {
-            self.stats.rx_drop_disabled += 1;
-            self.queue_stats[queue].rx_drop_disabled += 1;
+            self.stats.refused(looped, |stats| &mut stats.rx_drop_disabled);
+            let own = &mut self.queue_stats[queue];
+            *if looped { &mut own.rx_looped_drop_disabled } else { &mut own.rx_drop_disabled } += 1;
             self.buffers.recycle(frame.bytes);
             return self.log_drop(now, wire_bytes, "its queue is off");
         }
@@ -265,16 +281,16 @@ impl Igb {
         frame.stored = stored as u32;
         let state = self.arrival_state(queue, stored);
         let previous = std::mem::replace(&mut self.rx.previous, state);
-        self.stats.rx_fifo_full += u64::from(state.rx_fifo_full);
+        self.stats.rx_fifo_full += u64::from(state.rx_fifo_full && !looped);
         self.stats.rx_ring_full += u64::from(state.rx_ring_full);
         self.stats.tx_ring_full += u64::from(state.tx_ring_full);
         if self.regs.ring(Queue::receive(queue)).is_none_or(|ring| ring.head == ring.tail) {
             self.regs.count(Reg::Rnbc);
         }
         if state.rx_fifo_full {
-            self.queue_stats[queue].rx_fifo_full += 1;
             self.buffers.recycle(frame.bytes);
-            return self.drop_for_room(now, wire_bytes, (queue, classify(previous, state)), ports);
+            let class = Some(classify(previous, state)).filter(|_| !looped);
+            return self.drop_for_room(now, wire_bytes, (queue, class), ports);
         }
         if fcs_bad {
             self.regs.count(Reg::Rxerrc);
@@ -282,8 +298,10 @@ impl Igb {
             self.count_received(cast, wire_bytes);
         }
         log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes received for queue {queue}", self.name);
+        frame.looped = looped;
         frame.watched = Observed(Watched {
             id,
+            measured: !looped && self.measured.has(now),
             stamps: RxStamps { arrived: now, queue: queue as u8, ..RxStamps::default() },
         });
         self.queue_stats[queue].rx_frames += 1;
@@ -293,22 +311,28 @@ impl Igb {
         self.rx_advance(now, ports);
     }
 
+    /// A frame does not fit. One that was looped back is of no class.
     fn drop_for_room(
         &mut self,
         now: Ps,
         wire_bytes: usize,
-        (queue, class): (usize, DropClass),
+        (queue, class): (usize, Option<DropClass>),
         ports: &mut impl IgbPorts,
     ) {
         self.rx_note_wait(now);
-        self.rx.waits.dropped();
+        match class {
+            Some(_) => drop(self.rx.waits.dropped()),
+            None => self.rx.waits.dropped_looped(),
+        }
         let (all, own) = (&mut self.stats, &mut self.queue_stats[queue]);
         let counters = match class {
-            DropClass::Dma => [&mut all.rx_drop_dma, &mut own.rx_drop_dma],
-            DropClass::Core => [&mut all.rx_drop_core, &mut own.rx_drop_core],
-            DropClass::Tx => [&mut all.rx_drop_tx, &mut own.rx_drop_tx],
+            Some(DropClass::Dma) => [&mut all.rx_drop_dma, &mut own.rx_drop_dma],
+            Some(DropClass::Core) => [&mut all.rx_drop_core, &mut own.rx_drop_core],
+            Some(DropClass::Tx) => [&mut all.rx_drop_tx, &mut own.rx_drop_tx],
+            None => [&mut all.rx_looped_drop_full, &mut own.rx_looped_drop_full],
         };
         counters.into_iter().for_each(|counter| *counter += 1);
+        own.rx_fifo_full += u64::from(class.is_some());
         let name = &self.name;
         log!(now, Nic, Debug, "{name}: frame of {wire_bytes} bytes dropped: the FIFO is full ({class:?})");
         self.regs.count(Reg::Mpc);
@@ -402,6 +426,6 @@ impl Igb {
         }
         offload::sum_packet(&bytes, &headers, &self.regs, steered.hash, &mut notes);
         let queue = steered.queue as u8;
-        RxFrame { bytes, queue, notes, stored: 0, wire_bytes, watched: Observed::default() }
+        RxFrame { bytes, queue, looped: false, notes, stored: 0, wire_bytes, watched: Observed::default() }
     }
 }

@@ -1,0 +1,62 @@
+//! Accepted frames of a measurement that were dropped later: by a reset, or for want of a descriptor in a queue that does not wait for one.
+//!
+//! What is dropped on arrival belongs to a measurement by the time of its arrival. A frame that was accepted may be dropped any time
+//! later, so that each is marked when it comes. An observer: no checkpoint keeps it.
+
+use doorbell_sim::Ps;
+
+/// Frames of a measurement that were dropped after they had been accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LateDrops {
+    /// Their queue had no descriptors and drops (SRRCTL.DROP_EN).
+    pub core: u64,
+    /// A reset, or a rewritten ring register.
+    pub reset: u64,
+}
+
+/// Which frames are of the measurement, and what became of those that were dropped later.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    /// Those whose last bit arrives later than the one time, and no later than the other.
+    after: Ps,
+    until: Ps,
+    pub drops: LateDrops,
+}
+
+impl Default for Measured {
+    fn default() -> Measured {
+        Measured { after: Ps::MAX, until: Ps::MAX, drops: LateDrops::default() }
+    }
+}
+
+impl Measured {
+    /// A measurement has the frames that arrive after this.
+    pub fn begin(&mut self, after: Ps) {
+        *self = Measured { after, ..Measured::default() };
+    }
+
+    /// It has none that arrive after this.
+    pub fn end(&mut self, until: Ps) {
+        self.until = until;
+    }
+
+    /// Whether it has a frame from the link that arrives now.
+    pub fn has(&self, now: Ps) -> bool {
+        self.after < now && now <= self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_has_what_arrives_after_its_begin_and_no_later_than_its_end() {
+        let mut measured = Measured::default();
+        assert!(!measured.has(Ps(7)));
+        measured.begin(Ps(7));
+        assert_eq!([7, 8, 1000].map(|now| measured.has(Ps(now))), [false, true, true]);
+        measured.end(Ps(900));
+        assert_eq!([900, 901].map(|now| measured.has(Ps(now))), [true, false]);
+    }
+}
