@@ -18,6 +18,8 @@
 //! A frame that leaves or arrives in the very picosecond of a call belongs to what was before it, if the event
 //! was handled before; calls from the `Control` phase come last in their picosecond.
 
+use std::collections::BTreeSet;
+
 pub use doorbell_results::WindowSummary as Summary;
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
@@ -40,8 +42,10 @@ pub struct Measurement {
     delivered: Volume,
     arrived: Volume,
     corrupt: u64,
-    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back.
-    spoilt: u64,
+    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back, and of which no other copy has come.
+    spoilt: BTreeSet<u64>,
+    /// The same of other generators.
+    spoilt_of_others: u64,
     /// Offered frames that are no longer waited for.
     given_up: u64,
     /// Of these, requests that others waited for too long.
@@ -69,8 +73,9 @@ pub struct MeasurementState {
     offered: Volume,
     delivered: Volume,
     arrived: Volume,
-    /// Corrupt, given up, duplicates, reordered, foreign, late, timed out, spoilt.
+    /// Corrupt, given up, duplicates, reordered, foreign, late, timed out, spoilt of others.
     counts: [u64; 8],
+    spoilt: Vec<u64>,
     lag_max: Ps,
     batches: BatchesState,
     from_actual: LatencyState,
@@ -89,7 +94,8 @@ impl Measurement {
             delivered: Volume::default(),
             arrived: Volume::default(),
             corrupt: 0,
-            spoilt: 0,
+            spoilt: BTreeSet::new(),
+            spoilt_of_others: 0,
             given_up: 0,
             timed_out: 0,
             duplicates: 0,
@@ -132,9 +138,9 @@ impl Measurement {
         self.offered.frames - self.delivered.frames - self.corrupt - self.given_up
     }
 
-    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back.
+    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back, and of which no other copy has come.
     pub fn spoilt(&self) -> u64 {
-        self.spoilt
+        self.spoilt.len() as u64 + self.spoilt_of_others
     }
 
     /// Round trips of the delivered frames from the time each was due.
@@ -173,6 +179,7 @@ impl Measurement {
             self.reordered += u64::from(reordered);
         }
         if self.has(sequence) {
+            self.spoilt.remove(&sequence);
             self.delivered.add(volume);
             let trip = times.map(|times| now.saturating_sub(times.intended));
             self.batches.on_returned(left, trip);
@@ -217,10 +224,13 @@ impl Measurement {
 
     pub(crate) fn on_corrupt(&mut self, sequence: u64) {
         self.corrupt += u64::from(self.has(sequence));
+        self.spoilt.remove(&sequence);
     }
 
     pub(crate) fn on_spoilt(&mut self, sequence: u64) {
-        self.spoilt += u64::from(self.has(sequence));
+        if self.has(sequence) {
+            self.spoilt.insert(sequence);
+        }
     }
 
     pub(crate) fn on_given_up(&mut self, sequence: u64) {
@@ -258,7 +268,7 @@ impl Measurement {
         self.delivered.add(other.delivered);
         self.arrived.add(other.arrived);
         self.corrupt += other.corrupt;
-        self.spoilt += other.spoilt;
+        self.spoilt_of_others += other.spoilt();
         self.given_up += other.given_up;
         self.timed_out += other.timed_out;
         self.duplicates += other.duplicates;
@@ -319,8 +329,9 @@ impl Measurement {
                 self.foreign,
                 self.late,
                 self.timed_out,
-                self.spoilt,
+                self.spoilt_of_others,
             ],
+            spoilt: self.spoilt.iter().copied().collect(),
             lag_max: self.lag_max,
             batches: self.batches.save(),
             from_actual: self.from_actual.save(),
@@ -335,7 +346,8 @@ impl Measurement {
             name: "loadgen".to_owned(),
             problem: problem.to_owned(),
         };
-        let [corrupt, given_up, duplicates, reordered, foreign, late, timed_out, spoilt] = state.counts;
+        let [corrupt, given_up, duplicates, reordered, foreign, late, timed_out, spoilt_of_others] =
+            state.counts;
         let known =
             [state.delivered.frames, corrupt, given_up].iter().try_fold(0u64, |a, b| a.checked_add(*b));
         if known.is_none_or(|known| known > state.offered.frames) {
@@ -358,7 +370,8 @@ impl Measurement {
             delivered: state.delivered,
             arrived: state.arrived,
             corrupt,
-            spoilt,
+            spoilt: state.spoilt.iter().copied().collect(),
+            spoilt_of_others,
             given_up,
             timed_out,
             duplicates,

@@ -36,7 +36,7 @@ pub struct LoadGenState {
 
 impl LoadGenState {
     /// The version to save this state under.
-    pub const VERSION: u32 = 8;
+    pub const VERSION: u32 = 9;
 
     /// The traffic that goes on.
     pub fn traffic(&self) -> &TrafficConfig {
