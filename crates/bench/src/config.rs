@@ -240,11 +240,6 @@ impl RunConfig {
         }
     }
 
-    /// Cycles of all measured cores in so many seconds, asleep or not; of a configuration that was checked.
-    pub(crate) fn core_cycles(&self, seconds: f64) -> f64 {
-        self.harts().core_cycles(self.measured_harts(), seconds)
-    }
-
     /// So many harts, from the first on, are measured; the others have neighbours.
     pub fn measured_harts(&self) -> usize {
         (self.platform.harts - neighbour::harts(self)) as usize

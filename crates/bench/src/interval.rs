@@ -56,11 +56,8 @@ pub(crate) struct Interval {
 /// What has gone into each direction by now. Of a frame that is still leaving, only the time until now.
 fn sent(network: &Network) -> Vec<LinkStats> {
     let links = network.wires().iter().map(|wire| network.link(wire));
-    let so_far = links.map(|link| {
-        let ahead = link.free_at().0.saturating_sub(network.now().0);
-        LinkStats { busy_ps: link.stats().busy_ps.saturating_sub(ahead), ..link.stats().clone() }
-    });
-    so_far.collect()
+    let now = network.complete_until();
+    links.map(|link| LinkStats { busy_ps: link.busy_until(now), ..link.stats().clone() }).collect()
 }
 
 impl OpenInterval {
@@ -73,7 +70,7 @@ impl OpenInterval {
             trace.begin(network);
         }
         OpenInterval {
-            begun: network.now(),
+            begun: network.complete_until(),
             nodes: network.nodes().map(OpenWindow::begin).collect(),
             sent: sent(network),
             losses: Losses::of(network),
@@ -100,7 +97,7 @@ impl OpenInterval {
         let by_port = network.carried_by_port(0);
         let by_port = by_port.iter().zip(self.by_port.values());
         Interval {
-            seconds: (network.now() - self.begun).as_secs_f64(),
+            seconds: network.complete_until().saturating_sub(self.begun).as_secs_f64(),
             sent: links.iter().map(direction).collect(),
             busy: links.iter().map(|link| link.busy_ps).collect(),
             lost: losses.since(&self.losses),
@@ -155,7 +152,8 @@ impl Interval {
         let drops = Drops { link: offered.lost, ..self.lost.by_port[1 - from][0].clone() };
         let lost = (all_dropped(&drops) + drops.link).min(offered.frames);
         let delivered = offered.frames - lost;
-        let cycles = config.core_cycles(self.seconds);
+        let [begun, ended] = &self.nodes[0].span;
+        let cycles = begun.core_cycles(ended, config);
         let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
             let span =
                 timing::Span { begin, end, frames: delivered, instructions: self.instructions[0], config };

@@ -20,6 +20,7 @@ mod dpdk;
 mod drain;
 mod drive;
 mod dual;
+mod edge;
 mod error;
 mod fingerprint;
 mod folder;

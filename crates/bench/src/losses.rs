@@ -105,6 +105,7 @@ pub(crate) fn of_window(within: &Drops, behind: &Drops, lost: u64) -> Drops {
         nic_other: change(within.nic_other, nic_other),
         link: change(within.link, link),
         guest: 0,
+        unknown: 0,
         waited_for: WaitedFor {
             core: change(own.core, waited[0]),
             tx: change(own.tx, waited[1]),

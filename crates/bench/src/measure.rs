@@ -26,7 +26,7 @@ use crate::script::NO_TRAFFIC;
 use crate::session::Session;
 use crate::steady::measured;
 use crate::timing;
-use crate::window::{Window, nic_totals};
+use crate::window::{Window, late_drops, nic_totals};
 use doorbell_results::{Drops, PointSummary, WindowSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.
@@ -159,7 +159,8 @@ pub(crate) fn summarise(
 ) -> Result<PointSummary, RunError> {
     let figures = figures(machine, measurement, counted.as_ref());
     let (drops, late) = drops(machine, (measurement, &figures), &window)?;
-    let cycles = config.core_cycles(figures.seconds);
+    let [begun, ended] = &window.span;
+    let (cycles, wire_share) = (begun.core_cycles(ended, config), begun.wire_share(ended));
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
         let span = timing::Span { begin, end, frames, instructions: window.instructions, config };
@@ -197,7 +198,7 @@ pub(crate) fn summarise(
         cores: cores.unwrap_or_default(),
         interrupts_per_second: ports::interrupts_per_second(&ports, figures.seconds),
         ports,
-        wire_share: wire_share(config, machine),
+        wire_share,
         steady: window.steady,
         memory_over_time: window.memory,
         beside,
@@ -206,16 +207,6 @@ pub(crate) fn summarise(
     let measured = measured(&point, &window.queues, config.run.asked());
     point.set_measured(measured);
     Ok(point)
-}
-
-/// The share of its cable that the busiest port sent or received; none where nothing was.
-fn wire_share(config: &RunConfig, machine: &Machine) -> Option<f64> {
-    let shares = machine.ports().iter().enumerate().filter_map(|(index, port)| {
-        let own = port.loadgen.measurement()?.summary(machine.now());
-        let carried = own.offered.gbps_l1.max(own.arrived.gbps_l1);
-        Some(carried * 1e9 / config.port(index).link.rate.0 as f64)
-    });
-    shares.reduce(f64::max).filter(|share| *share > 0.0)
 }
 
 /// A window's figures. Where its program counts what it has seen, nothing else was delivered.
@@ -239,13 +230,12 @@ fn drops(
     window: &Window,
 ) -> Result<(Drops, u64), RunError> {
     let (begin, end) = (&window.begin, &window.end);
-    let mut drops = end.since(begin);
-    // Way in and NICs are looked at when the window's frames are there. On the way back each frame says whether it is one of them.
-    drops.link = end.link_in - begin.link_in + measurement.spoilt();
+    // Way in and NICs are looked at when the window's frames are there.
+    let mut drops = end.of_arrived(begin, &late_drops(machine), measurement.spoilt());
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
     let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
-    // Answers to ARP and the like are lost as test frames are. A reset drops what had come before the window, too.
-    let others = (end.sent - begin.sent).saturating_sub(figures.frames_offered) + end.reset - begin.reset;
+    // Answers to ARP and the like are lost as test frames are.
+    let others = (end.sent - begin.sent).saturating_sub(figures.frames_offered);
     if named > missing + others {
         return Err(RunError::Books { missing, others, named });
     }
@@ -258,6 +248,7 @@ fn drops(
     if window.settled {
         drops.guest = unnamed - late;
     }
+    drops.unknown = missing.saturating_sub(named + drops.guest + late);
     Ok((drops, late))
 }
 

@@ -77,11 +77,12 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
     }
     function.dma_stats().counters().into_iter().for_each(|counter| add(PATH, "", counter));
     if machine.timing().is_some() {
-        let link = function.attachment().link_stats();
+        let now = machine.complete_until();
+        let link = function.attachment().link_stats(now);
         link.iter().flat_map(Stats::counters).for_each(|counter| add(LINK, "pcie_link.", counter));
         if let Some(bus) = function.attachment().bus() {
             bus.stats().counters().into_iter().for_each(|counter| add(BUSES, "bus.", counter));
-            for (number, stage) in bus.stages().enumerate() {
+            for (number, stage) in bus.stages_until(now).enumerate() {
                 let prefix = format!("bus.stage{number}.");
                 stage.counters().into_iter().for_each(|counter| add(BUSES, &prefix, counter));
             }

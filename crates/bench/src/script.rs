@@ -19,6 +19,7 @@ use crate::beside;
 use crate::config::{RunConfig, RunParams};
 use crate::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
 use crate::drain::{Drain, time_on};
+use crate::edge::Edge;
 use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
 use crate::kernel;
@@ -246,6 +247,8 @@ impl Run<'_, '_> {
             self.machine.start_traffic(traffic)?;
         }
         let mut window = self.measure(script, config)?;
+        let [begin, end] = &window.span;
+        begin.differs(end, script.duration).iter().for_each(|line| (self.control.say)(line));
         window.settled = self.drain(config)?;
         if self.ended.is_none() && !script.end_with_measurement {
             while self.go(self.limit)? != Came::End {
@@ -299,21 +302,22 @@ impl Run<'_, '_> {
         self.set_mode(Mode::Detailed);
         self.machine.begin_window();
         self.machine.record(self.trace.map(Trace::recorder));
-        let (begun, before) = (self.machine.now(), self.machine.instructions());
+        let (begun, before) = (Edge::of(self.machine), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
         let beside = beside::look(self.machine);
-        let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
-        self.control.begin("measuring", begun, script.duration);
+        let end =
+            script.duration.map_or(self.limit, |length| begun.at.saturating_add(length).min(self.limit));
+        self.control.begin("measuring", begun.at, script.duration);
         let mut begin = Look::begin(self.machine);
         while self.ended.is_none() {
-            begin.take(self.machine, self.machine.now());
+            begin.take(self.machine, self.machine.complete_until());
             let came = self.go(begin.due().map_or(end, |due| due.min(end)))?;
             let at_mark = match (&script.end, came) {
                 (Some(Mark::Line(_)), Came::Line) => true,
                 (Some(Mark::M5), Came::M5(function)) => M5_DUMP.contains(&function),
                 (_, came) => came == Came::End,
             };
-            let over = script.duration.is_some() && self.machine.now() >= end && end < self.limit;
+            let over = script.duration.is_some() && self.machine.complete_until() >= end && end < self.limit;
             if at_mark || over {
                 break;
             }
@@ -323,6 +327,7 @@ impl Run<'_, '_> {
             return Err(self.mark_missing(mark, "--end-at"));
         }
         self.run_to(self.machine.next_gap())?;
+        let ended = Edge::of(self.machine);
         self.machine.end_window();
         self.machine.stop_traffic();
         self.machine.record(None);
@@ -342,6 +347,7 @@ impl Run<'_, '_> {
         };
         let ports = begin_figures.until(&last.figures, self.machine);
         Ok(Window {
+            span: [begun, ended],
             begin,
             end: last.totals,
             ports,
@@ -387,7 +393,7 @@ impl Run<'_, '_> {
 
     /// Runs to a time, whatever comes on the way. A guest that has switched itself off stays where it is.
     fn run_to(&mut self, time: Ps) -> Result<(), RunError> {
-        while self.machine.now() < time && !self.off {
+        while self.machine.complete_until() < time && !self.off {
             if self.go(time)? == Came::Time {
                 break;
             }

@@ -94,12 +94,12 @@ fn sources(models: &Models) -> Vec<Source> {
         add(format!("dram.channel{index}"), "dram", channel.counters());
     }
     for (name, attachment) in attached {
-        if let Some(link) = attachment.link_stats() {
+        if let Some(link) = attachment.link_stats(models.now) {
             add(format!("{name}.pcie_link"), "link", link.counters());
         }
         if let Some(bus) = attachment.bus() {
             add(format!("{name}.bus"), "bus", bus.stats().counters());
-            for (number, stage) in bus.stages().enumerate() {
+            for (number, stage) in bus.stages_until(models.now).enumerate() {
                 add(format!("{name}.bus.stage{number}"), "bus_stage", stage.counters());
             }
         }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
 use doorbell_results::{Behind, PointSummary, Samples, Steady, SteadyPhase, TransferFigures};
 use doorbell_sim::Ps;
+use doorbell_sim::stats::Stats as _;
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,7 +104,7 @@ impl Test<'_, '_, '_> {
     /// Runs to a time; anything else that ends the run is an error.
     fn until(&mut self, time: Ps) -> Result<(), RunError> {
         run_to(self.network, time, self.load, self.control)?;
-        self.course.look(self.network.now(), self.moved());
+        self.course.look(self.network.complete_until(), self.moved());
         Ok(())
     }
 
@@ -152,7 +153,7 @@ impl Test<'_, '_, '_> {
 
     /// The measurement: samples one after the other, each in parts.
     fn samples(&mut self, timed: bool) -> Result<(), RunError> {
-        let begun = self.network.now();
+        let begun = self.network.complete_until();
         let (samples, length) =
             (u64::from(self.config.options::<TransferConfig>().samples), self.config.run.measured_time());
         // A functional run would be cut within blocks.
@@ -160,13 +161,13 @@ impl Test<'_, '_, '_> {
         self.begin_phase(MEASURED);
         self.control.begin("measuring", begun, Some(Ps(length.0.saturating_mul(samples))));
         for sample in 0..samples {
-            let (from, before) = (self.network.now(), self.moved());
+            let (from, before) = (self.network.complete_until(), self.moved());
             for part in 1..=parts {
                 let end = u128::from(length.0) * u128::from(sample * parts + part) / u128::from(parts);
                 self.until(begun + Ps(end as u64))?;
             }
             let moved = self.moved().since(&before);
-            let seconds = (self.network.now() - from).as_secs_f64();
+            let seconds = self.network.complete_until().saturating_sub(from).as_secs_f64();
             self.samples.push(match self.load.transaction {
                 Some(_) => per(moved.transactions, seconds),
                 None => moved.gbps(seconds),
@@ -177,7 +178,7 @@ impl Test<'_, '_, '_> {
 
     fn begin_phase(&mut self, phase: &'static str) {
         self.course.begin(phase);
-        self.course.look(self.network.now(), self.moved());
+        self.course.look(self.network.complete_until(), self.moved());
     }
 
     /// A phase in which the test node's caches are to become steady, or queues; and the pace of the transfer.
@@ -299,10 +300,12 @@ impl Idle {
         let (config, window) = (network.node(node).config(), &interval.nodes[node]);
         let by_hart = window.by_hart.iter().enumerate().map(|(hart, instructions)| {
             let core = config.hart(hart).core;
-            let cycles = core.frequency.0 as f64 * interval.seconds;
             let idle = match &window.timed {
-                Some((begin, end)) => (end.books[hart].cpi_idle - begin.books[hart].cpi_idle) as f64 / cycles,
-                None => 1.0 - *instructions as f64 / (cycles * core.ipc),
+                Some((begin, end)) => {
+                    let own = end.books[hart].since(&begin.books[hart]);
+                    per(own.cpi_idle as f64, own.cycles as f64)
+                }
+                None => 1.0 - *instructions as f64 / (core.frequency.0 as f64 * interval.seconds * core.ipc),
             };
             idle.clamp(0.0, 1.0)
         });

@@ -5,12 +5,13 @@
 
 use doorbell_machine::playback::BesideStats;
 use doorbell_machine::{CheckpointFile, ConfigError, Machine, Port, WatchRequest, Watched};
-use doorbell_nic::{Card, NicStats, WaitedDrops};
+use doorbell_nic::{Card, LateDrops, NicStats, WaitedDrops};
 use doorbell_results::{Drops, MemoryPart, PortFigures, Steady, WaitedFor};
 use doorbell_sim::{Frame, Ps};
 
 use crate::beside;
 use crate::config::RunConfig;
+use crate::edge::Edge;
 use crate::error::RunError;
 use crate::measure::merged_measurement;
 use crate::observe::Trace;
@@ -31,6 +32,14 @@ pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
     ports.fold(NicTotals::default(), |totals, (port, nic)| totals.with_port(port, nic))
 }
 
+/// Frames of the window that were dropped after they had been accepted, at all NICs.
+pub(crate) fn late_drops(machine: &Machine) -> LateDrops {
+    machine.nics().map(Card::late_drops).fold(LateDrops::default(), |all, own| LateDrops {
+        core: all.core + own.core,
+        reset: all.reset + own.reset,
+    })
+}
+
 /// What each of them counted.
 pub(crate) fn port_totals(machine: &Machine) -> Vec<NicTotals> {
     let ports = machine.ports().iter().zip(machine.nics());
@@ -44,8 +53,10 @@ pub(crate) struct NicTotals {
     pub core: u64,
     pub tx: u64,
     pub other: u64,
-    /// Of these, those that a reset took out of a FIFO, whenever they had come.
+    /// Frames that had been accepted and were dropped later, whenever they had come: these by a reset, which are in `other` too,
     pub reset: u64,
+    /// and these, which are in `core` too, because their queue had no descriptor.
+    pub no_descriptor: u64,
     /// On the way to a NIC, and from it.
     pub link_in: u64,
     pub link_out: u64,
@@ -78,7 +89,20 @@ impl NicTotals {
         self.other +=
             s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
         self.reset += s.rx_drop_reset;
+        self.no_descriptor += nic.queue_stats().iter().map(|queue| queue.rx_drop_no_descriptor).sum::<u64>();
         self
+    }
+
+    /// The same of frames that arrived since then, `late` being those of them that were dropped after they had been accepted, be it since
+    /// this look. On the way back each frame says whether it is one of the window's: so many of them were lost there.
+    pub fn of_arrived(&self, begin: &NicTotals, late: &LateDrops, lost_behind: u64) -> Drops {
+        let drops = self.since(begin);
+        Drops {
+            core: drops.core - (self.no_descriptor - begin.no_descriptor) + late.core,
+            nic_other: drops.nic_other - (self.reset - begin.reset) + late.reset,
+            link: self.link_in - begin.link_in + lost_behind,
+            ..drops
+        }
     }
 
     /// Frames lost since another look; what guests dropped is not known here.
@@ -91,6 +115,7 @@ impl NicTotals {
             nic_other: self.other - begin.other,
             link: self.link_in - begin.link_in + self.link_out - begin.link_out,
             guest: 0,
+            unknown: 0,
             waited_for: WaitedFor {
                 core: now.core - then.core,
                 tx: now.tx - then.tx,
@@ -152,6 +177,8 @@ impl Look {
 /// What changed during the window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
+    /// When it began and ended.
+    pub span: [Edge; 2],
     pub begin: NicTotals,
     pub end: NicTotals,
     pub ports: Vec<PortFigures>,
@@ -176,7 +203,7 @@ pub(crate) struct Window {
 
 /// A window that has begun.
 pub(crate) struct OpenWindow {
-    begun: Ps,
+    begun: Edge,
     by_hart: Vec<u64>,
     beside: Vec<BesideStats>,
     timed: Option<timing::Moment>,
@@ -193,7 +220,7 @@ impl OpenWindow {
     /// A window that begins at this very moment.
     pub fn begin(machine: &Machine) -> OpenWindow {
         OpenWindow {
-            begun: machine.now(),
+            begun: Edge::of(machine),
             by_hart: instructions_by_hart(machine),
             beside: beside::look(machine),
             timed: timing::Moment::of(machine),
@@ -214,6 +241,7 @@ impl OpenWindow {
     pub fn end(self, machine: &Machine) -> Window {
         let by_hart = self.executed(machine);
         Window {
+            span: [self.begun, Edge::of(machine)],
             begin: self.totals,
             end: nic_totals(machine),
             ports: self.figures.until(&Moment::of(machine), machine),
@@ -242,7 +270,7 @@ impl Run<'_, '_, Machine> {
         if let Some(request) = watch {
             self.system.watch(request);
         }
-        let (begun, by_hart) = (self.system.now(), instructions_by_hart(self.system));
+        let (begun, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
         let beside = beside::look(self.system);
         let timed = timing::Moment::of(self.system);
         let mut memory = timing::MemorySeries::default();
@@ -255,6 +283,7 @@ impl Run<'_, '_, Machine> {
     pub fn close_window(&mut self, mut open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
         self.until(self.system.next_gap())?;
         let edge = self.edge();
+        let ended = Edge::of(self.system);
         self.system.end_window();
         self.system.stop_traffic();
         self.system.record(None);
@@ -275,6 +304,7 @@ impl Run<'_, '_, Machine> {
         let ports = open.figures.until(&end.figures, self.system);
         Ok((
             Window {
+                span: [open.begun, ended],
                 begin: open.totals,
                 end: end.totals,
                 ports,
@@ -321,7 +351,7 @@ impl Run<'_, '_, Machine> {
             let mut open = self.open_window(watch, trace)?;
             match config.run.frames {
                 Some(frames) => {
-                    self.control.begin("measuring", open.begun, None);
+                    self.control.begin("measuring", open.begun.at, None);
                     self.until_offered(frames, config)?;
                 }
                 None => self.until_measured(&mut open, length)?,
@@ -332,6 +362,9 @@ impl Run<'_, '_, Machine> {
             });
             let Some(next) = next else {
                 let (window, watched) = self.close_window(open)?;
+                let [begin, end] = &window.span;
+                let asked = config.run.frames.is_none().then_some(length);
+                begin.differs(end, asked).iter().for_each(|line| (self.control.say)(line));
                 return Ok((Window { steady: Some(steady), ..window }, watched));
             };
             self.system.end_watch();
@@ -343,17 +376,18 @@ impl Run<'_, '_, Machine> {
     /// Runs an open window to its end, with looks at memory and queues where the machine is timed: a functional run would be cut
     /// within blocks.
     fn until_measured(&mut self, open: &mut OpenWindow, length: Ps) -> Result<(), RunError> {
-        self.control.begin("measuring", open.begun, Some(length));
+        let begun = open.begun.at;
+        self.control.begin("measuring", begun, Some(length));
         let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
         for part in 1..=parts {
-            self.until(open.begun + Ps(length.0 / timing::PARTS * part))?;
+            self.until(begun + Ps(length.0 / timing::PARTS * part))?;
             open.queues.push(self.system.seen().queues.iter().sum());
             // The last one ends with the window.
             if part < parts {
                 open.memory.look(self.system);
             }
         }
-        self.until(open.begun + length)
+        self.until(begun + length)
     }
 
     /// How long the next measurement is to be, if this one is not shown to be steady: twice as long where it was too short to tell.
@@ -430,7 +464,7 @@ impl Run<'_, '_, Machine> {
 /// The next moment between two frames, if a window cannot begin now: where nothing has been sent yet it can, and a frame that is due at this
 /// moment is its first.
 pub(crate) fn gap_to_wait_for(machine: &Machine) -> Option<Ps> {
-    Some(machine.next_gap()).filter(|gap| *gap > machine.now())
+    Some(machine.next_gap()).filter(|gap| *gap > machine.complete_until())
 }
 
 /// What is wrong with streams that end before a measurement has its frames.

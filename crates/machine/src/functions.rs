@@ -268,6 +268,13 @@ impl PluggedFunction {
         }
     }
 
+    pub(crate) fn as_nic_mut(&mut self) -> Option<&mut Card> {
+        match &mut self.device {
+            Device::Nic(nic) => Some(nic),
+            Device::Other(_) => None,
+        }
+    }
+
     /// What stands behind the registers, if it is none of the machine's own.
     pub fn as_other(&self) -> Option<&dyn PciFunction> {
         match &self.device {

@@ -91,17 +91,6 @@ impl HartsConfig<'_> {
         })
     }
 
-    /// Cycles of `count` harts' cores in so many seconds, asleep or not.
-    pub fn core_cycles(&self, count: usize, seconds: f64) -> f64 {
-        // Equal ones together: so the figure of equal harts is one product.
-        let mut clocks = BTreeMap::<u64, usize>::new();
-        for index in 0..count {
-            let hart = self.hart(index).expect("the configuration was checked");
-            *clocks.entry(hart.core.frequency.0).or_default() += 1;
-        }
-        clocks.iter().map(|(hertz, harts)| seconds * *hertz as f64 * *harts as f64).sum()
-    }
-
     /// Checks what all have, and each of `count` harts; the memory that they share apart.
     pub fn validate(&self, count: usize) -> Result<(), ConfigError> {
         let timed = self.core.model == CoreModel::Timed;
@@ -227,7 +216,6 @@ mod tests {
             [0, 1, 2].map(|index| config.hart(index).core.frequency.0 / 1_000_000),
             [3000, 1000, 1000]
         );
-        assert_eq!(config.harts().core_cycles(3, 2e-9), 10.0);
         let text = toml::to_string(&config).unwrap();
         assert!(text.contains("[hart.0.core]\nfrequency = \"3GHz\""), "{text}");
         assert_eq!(toml::from_str::<MachineConfig>(&text).unwrap(), config);
@@ -242,12 +230,6 @@ mod tests {
             assert!(config.for_boot().hart.is_empty(), "{own}");
             assert_ne!(config.microarchitecture_hash(), plain.microarchitecture_hash(), "{own}");
         }
-    }
-
-    #[test]
-    fn equal_harts_have_the_cycles_of_one_product() {
-        let (config, seconds) = (with(&["core.frequency=2.7GHz"]).unwrap(), 1.1e-3);
-        assert_eq!(config.harts().core_cycles(3, seconds), seconds * 2.7e9 * 3.0);
     }
 
     #[test]

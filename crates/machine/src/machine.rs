@@ -159,6 +159,15 @@ impl Machine {
         self.queue.now().max(self.reached).max(harts.unwrap_or(Ps::ZERO))
     }
 
+    /// The latest moment up to which everything has happened and behind which no event has. [`now`](Machine::now) may lie behind the next
+    /// event, as a timed hart is ahead by a block.
+    pub fn complete_until(&self) -> Ps {
+        let running = self.harts.iter().filter(|hart| Machine::can_run(hart)).map(Hart::time).min();
+        let before_next = Ps(self.queue.next_time().0.saturating_sub(1));
+        let next = running.unwrap_or(Ps::MAX).min(before_next).min(self.now());
+        self.queue.now().max(self.reached).max(next)
+    }
+
     /// Instructions retired by all harts.
     pub fn instructions(&self) -> u64 {
         self.harts.iter().map(Hart::instructions).sum()

@@ -77,34 +77,45 @@ impl Machine {
         }
     }
 
-    /// Begins a measurement window at all generators. Where the machine is timed, the schedule of direct cache access
-    /// begins with it.
+    /// Begins a measurement window at all generators, at the moment up to which the machine is
+    /// [complete](Machine::complete_until). Where it is timed, the schedule of direct cache access begins with it.
     pub fn begin_window(&mut self) {
-        let now = self.now();
+        let now = self.complete_until();
         self.begin_dca_schedule(now);
         self.ports.iter_mut().for_each(|port| port.loadgen.begin_window(now));
         self.stages.iter_mut().for_each(StageBook::begin_window);
+        self.for_each_nic(|nic, sent_arrives_by| nic.begin_measurement(sent_arrives_by));
     }
 
-    /// Ends the measurement window.
+    /// Ends the measurement window, at such a moment.
     pub fn end_window(&mut self) {
-        let now = self.now();
+        let now = self.complete_until();
         self.ports.iter_mut().for_each(|port| port.loadgen.end_window(now));
+        self.for_each_nic(|nic, sent_arrives_by| nic.end_measurement(sent_arrives_by));
+    }
+
+    /// Calls something for each port's NIC, with the time by which all that was sent to it has arrived.
+    fn for_each_nic(&mut self, call: impl Fn(&mut Card, Ps)) {
+        for port in 0..self.ports.len() {
+            let (function, by) = (self.ports[port].function, self.sent_arrives_by(port));
+            if let Some(nic) = self.functions[usize::from(function)].as_nic_mut() {
+                call(nic, by);
+            }
+        }
     }
 
     /// The next moment at which no frame is on its way into a link from a generator, one picosecond
     /// before the links are free again: windows that begin and end there cut no frame in two.
     pub fn next_gap(&self) -> Ps {
         let free = self.ports.iter().map(|port| port.link_in.free_at()).max().unwrap_or(Ps::ZERO);
-        Ps(free.0.saturating_sub(1)).max(self.now())
+        Ps(free.0.saturating_sub(1)).max(self.complete_until())
     }
 
-    /// When all frames that a generator has sent so far, and none that it sends later, have come to its NIC. Harts may be ahead of the
-    /// wires by some instructions, so that this is not always a latency from now.
+    /// When all frames that a generator has sent so far, and none that it sends later, have come to its NIC, after the events of that
+    /// moment. On a link without a gap between frames the last bit of one leaves when the next may begin, and a frame takes some time.
     pub fn sent_arrives_by(&self, port: usize) -> Ps {
         let link = &self.ports[port].link_in;
-        let next_begins = Ps(link.free_at().0.saturating_sub(1)).max(self.queue.now());
-        next_begins + link.config().latency
+        link.free_at().max(self.complete_until()) + link.config().latency
     }
 
     /// Frames that may still come back, at all generators.

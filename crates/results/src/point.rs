@@ -64,6 +64,9 @@ pub struct Drops {
     pub link: u64,
     /// Accepted by the NIC and not sent back: dropped by the guest's software. Derived, the forwarder being one-to-one.
     pub guest: u64,
+    /// Lost, and the drain ended too early to know to what: they may have been on their way still (`run.drain`).
+    #[serde(default)]
+    pub unknown: u64,
     /// The frames of `dma`, `core` and `tx`, which go by the paper's rule, by what they had waited for.
     #[serde(default)]
     pub waited_for: WaitedFor,
@@ -106,6 +109,7 @@ impl Drops {
             nic_other: self.nic_other + other.nic_other,
             link: self.link + other.link,
             guest: self.guest + other.guest,
+            unknown: self.unknown + other.unknown,
             waited_for: self.waited_for.and(&other.waited_for),
         }
     }
@@ -389,10 +393,10 @@ impl PointSummary {
     /// Lost frames less those that a cause is named for; negative if more drops were counted than frames were
     /// lost. Zero when the books balance.
     pub fn imbalance(&self) -> i128 {
-        let Drops { dma, core, tx, nic_other, link, guest, .. } = self.drops;
+        let Drops { dma, core, tx, nic_other, link, guest, unknown, .. } = self.drops;
         let beside = [self.frames_corrupt, self.frames_late];
         let named: i128 =
-            [dma, core, tx, nic_other, link, guest].into_iter().chain(beside).map(i128::from).sum();
+            [dma, core, tx, nic_other, link, guest, unknown].into_iter().chain(beside).map(i128::from).sum();
         i128::from(self.frames_offered) - i128::from(self.frames_delivered) - named
     }
 

@@ -253,6 +253,12 @@ impl Link {
         self.free.rounded_up()
     }
 
+    /// For how many picoseconds it was busy until a moment that lies not before the last call of [`send`](Self::send): of frames that
+    /// are still leaving then, or begin later, without the time behind it.
+    pub fn busy_until(&self, at: Ps) -> u64 {
+        self.stats.busy_ps.saturating_sub(self.free_at().saturating_sub(at).0)
+    }
+
     /// Books the link for a frame of `frame_len` bytes without FCS, from `now` or as soon after as it is
     /// free. No faults are drawn.
     pub fn send(&mut self, now: Ps, frame_len: usize) -> Sent {

@@ -166,7 +166,7 @@ impl Run<'_, '_, Network> {
     fn next_gap(&self) -> Ps {
         let free =
             self.system.generators().map(|generator| generator.link().free_at()).max().unwrap_or(Ps::ZERO);
-        Ps(free.0.saturating_sub(1)).max(self.system.now())
+        Ps(free.0.saturating_sub(1)).max(self.system.complete_until())
     }
 }
 
@@ -191,8 +191,13 @@ fn summarise(
         late = interval.late(network).min(drops.guest);
         drops.guest -= late;
     }
+    if let Some(figures) = &figures {
+        let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
+        drops.unknown = missing.saturating_sub(all_dropped(&drops) + drops.link + drops.guest + late);
+    }
     let instructions: u64 = interval.instructions.iter().sum();
-    let cycles: f64 = nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum();
+    let spans = nodes.iter().zip(interval.nodes.iter().map(|window| &window.span));
+    let cycles: f64 = spans.map(|(node, [begun, ended])| begun.core_cycles(ended, node)).sum();
     let sent: Vec<&TrafficConfig> = network.config().generators.iter().map(|(_, own)| &own.traffic).collect();
     let frame_size = match &figures {
         Some(figures) => size_of_all(&sent).unwrap_or_else(|| mean_size(figures)),

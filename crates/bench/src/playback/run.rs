@@ -247,22 +247,21 @@ impl Playing<'_, '_> {
         let seconds = (after.now - before.now).as_secs_f64();
         let instructions = after.traces[0].instructions - before.traces[0].instructions;
         let end = Moment::new(&models);
-        let awake = |harts: Range<usize>| {
-            let asleep: u64 =
-                harts.clone().map(|hart| end.books[hart].cpi_idle - begin.books[hart].cpi_idle).sum();
-            (cycles_of(config, harts, seconds), asleep)
+        let books = |harts: Range<usize>| {
+            let own = harts.map(|hart| end.books[hart].since(&begin.books[hart]));
+            own.fold((0, 0), |(cycles, asleep), own| (cycles + own.cycles, asleep + own.cpi_idle))
         };
-        let (cycles, cycles_asleep) = awake(0..models.own);
+        let (cycles, cycles_asleep) = books(0..models.own);
         let neighbours =
             self.traces.neighbours().iter().zip(before.traces[1..].iter().zip(&after.traces[1..]));
         let neighbours = neighbours.map(|(trace, (before, after))| {
             let (instructions, (first, harts)) = (after.instructions - before.instructions, after.harts);
-            let (cycles, asleep) = awake(first..first + harts);
+            let (cycles, asleep) = books(first..first + harts);
             PlayedNeighbour {
                 file: trace.known.file.clone(),
                 first_core: first,
                 instructions,
-                ipc: per(instructions as f64, (cycles - asleep as f64).max(0.0)),
+                ipc: per(instructions as f64, (cycles - asleep) as f64),
                 rounds: after.rounds - before.rounds,
             }
         });
@@ -295,7 +294,7 @@ impl Playing<'_, '_> {
             arrived_mpps: rate(delivered, 1e-6),
             simulated_seconds: seconds,
             instructions,
-            ipc: per(instructions as f64, (cycles - cycles_asleep as f64).max(0.0)),
+            ipc: per(instructions as f64, (cycles - cycles_asleep) as f64),
             instructions_per_frame: for_each(instructions, frames),
             timing: Some(timing::figures_of(&span, &models)),
             cores: timing::cores(&span),
@@ -303,7 +302,7 @@ impl Playing<'_, '_> {
                 pace,
                 warmup_instructions: before.traces[0].instructions,
                 to_the_end,
-                cycles: cycles.round() as u64,
+                cycles,
                 cycles_asleep,
                 ring_drops: if as_recorded { 0 } else { devices.frames_dropped },
                 answer_latency_ns: self.player.latency().and_then(Latency::summary),
@@ -340,11 +339,6 @@ fn worked_for(devices: &PlayedStats) -> (u64, u64) {
         true => (devices.frames_in, devices.frames_in_bytes),
         false => (devices.frames_out, devices.frames_out_bytes),
     }
-}
-
-/// Cycles of some cores in so many seconds.
-fn cycles_of(config: &RunConfig, harts: Range<usize>, seconds: f64) -> f64 {
-    harts.map(|hart| config.hart(hart).core.frequency.0 as f64 * seconds).sum()
 }
 
 /// What a machine delivered, in frames and bytes: what left it where it answers or sends, else the frames that the program has taken, whenever

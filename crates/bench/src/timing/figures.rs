@@ -146,7 +146,7 @@ fn pace(w: &View) -> Filling {
     g.put("cycles", Some(cycles), "core cycles, asleep or not");
     g.put("instructions", Some(instructions), "instructions retired");
     g.put("ipc", over(instructions, cycles - asleep), "instructions a cycle, sleep (WFI) left out");
-    g.put("asleep_share", over(asleep.min(cycles), cycles), "share of the cycles that went into sleep");
+    g.put("asleep_share", over(asleep, cycles), "share of the cycles that went into sleep");
     g
 }
 

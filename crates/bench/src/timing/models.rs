@@ -6,7 +6,7 @@ use doorbell_sim::Ps;
 
 /// The timing models, as figures are taken of them.
 pub(crate) struct Models<'a> {
-    /// The present.
+    /// Up to when everything has happened: what is booked for later is not in figures.
     pub now: Ps,
     /// The models.
     pub timing: &'a Timing,
@@ -29,7 +29,7 @@ impl<'a> Models<'a> {
         let core = |hart| machine.core_stats(hart).expect("the machine has timing models");
         let functions = machine.functions().iter();
         Some(Models {
-            now: machine.now(),
+            now: machine.complete_until(),
             timing,
             cores: (0..machine.harts().len() + machine.beside().count()).map(core).collect(),
             attached: functions.map(|plugged| (plugged.name().to_owned(), plugged.attachment())).collect(),

@@ -58,18 +58,28 @@ impl<'a> View<'a> {
         self.harts.is_none()
     }
 
+    /// What a counter grew by, by its full path.
+    fn between(&self, path: &str) -> u64 {
+        let at = |moment: &Moment| {
+            *moment.counts.get(path).unwrap_or_else(|| panic!("there is no counter \"{path}\""))
+        };
+        at(&self.span.end) - at(&self.span.begin)
+    }
+
+    /// The same of a hart's.
+    fn of(&self, hart: usize, name: &str) -> u64 {
+        self.between(&format!("hart{hart}.{name}"))
+    }
+
     /// What a counter grew by. The names are this program's own: a group's, and a counter's in it.
     fn grown(&self, name: &str) -> u64 {
-        let at = |moment: &Moment, name: &str| {
-            *moment.counts.get(name).unwrap_or_else(|| panic!("there is no counter \"{name}\""))
-        };
-        let grown = |name: &str| at(&self.span.end, name) - at(&self.span.begin, name);
+        let grown = |name: &str| self.between(name);
         let Some(harts) = &self.harts else { return grown(name) };
         let name = name.replace("hart.", "memory.");
         let threads = self.config.platform.threads as usize;
         match threads > 1 && is_private(&name) {
             true => grown(&format!("core{}.{name}", harts.start / threads)),
-            false => harts.clone().map(|hart| grown(&format!("hart{hart}.{name}"))).sum(),
+            false => harts.clone().map(|hart| self.of(hart, &name)).sum(),
         }
     }
 
@@ -149,15 +159,12 @@ impl<'a> View<'a> {
         self.cycles() - self.n("core.cpi_idle")
     }
 
-    /// Core cycles, asleep or not.
+    /// Core cycles, asleep or not: those that the cores' own books have, which end behind a block of instructions and are the sum of the CPI
+    /// stack. Of a core's threads, as many as the one has that has come farthest.
     pub fn cycles(&self) -> f64 {
         match &self.harts {
-            Some(harts) => self.seconds() * self.config.hart(harts.start).core.frequency.0 as f64,
-            None if !self.has_neighbours() => self.config.core_cycles(self.seconds()),
-            None => {
-                let harts = 0..self.span.end.own;
-                harts.map(|hart| self.seconds() * self.config.hart(hart).core.frequency.0 as f64).sum()
-            }
+            Some(harts) => harts.clone().map(|hart| self.of(hart, "core.cycles")).max().unwrap_or(0) as f64,
+            None => self.n("core.cycles"),
         }
     }
 }

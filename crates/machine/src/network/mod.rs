@@ -300,6 +300,12 @@ impl Network {
         nodes.chain(self.generators().map(Generator::now)).max().unwrap_or(Ps::ZERO)
     }
 
+    /// The latest moment up to which everything has happened at all nodes and generators; see [`Machine::complete_until`].
+    pub fn complete_until(&self) -> Ps {
+        let nodes = self.nodes().map(Machine::complete_until);
+        nodes.chain(self.generators().map(Generator::now)).min().unwrap_or(Ps::ZERO)
+    }
+
     /// Instructions retired by all nodes.
     pub fn instructions(&self) -> u64 {
         self.nodes().map(Machine::instructions).sum()

@@ -320,7 +320,7 @@ impl Machine {
         let detailed = self.mode() == Mode::Detailed;
         let all: Vec<bool> = self.harts.iter().map(|hart| detailed && hart.is_waiting()).collect();
         // Other harts may have come further: what wakes one that sleeps may be before that.
-        let present = self.queue.now().max(self.reached);
+        let present = self.complete_until();
         match self.harts.get(hart) {
             Some(own) => Some(self.timing()?.core_stats(hart, &all, own.slot_at(present))),
             None => Some(self.timing()?.core(hart).stats()),

@@ -13,7 +13,7 @@ use serde::de::{Deserializer, Visitor};
 use super::table::CAUSES;
 
 /// What a summary calls without a unit, and what the table calls it.
-const RENAMED: [(&str, &str); 8] = [
+const RENAMED: [(&str, &str); 9] = [
     ("frame_size", "frame_size_bytes"),
     ("drops.dma", "dropped_frames.dma"),
     ("drops.core", "dropped_frames.core"),
@@ -21,6 +21,7 @@ const RENAMED: [(&str, &str); 8] = [
     ("drops.nic_other", "dropped_frames.nic_other"),
     ("drops.link", "dropped_frames.link"),
     ("drops.guest", "dropped_frames.guest"),
+    ("drops.unknown", "dropped_frames.unknown"),
     ("ended", "search.ended"),
 ];
 /// The groups among these: what a summary calls them, and what the table does.
