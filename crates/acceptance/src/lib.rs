@@ -32,14 +32,6 @@ pub fn long() -> bool {
     std::env::var_os("DOORBELL_LONG").is_some_and(|value| value != "0" && !value.is_empty())
 }
 
-/// Whether a check that takes long is left to `make test-long`, which is then said.
-pub fn left_to_the_long_run() -> bool {
-    if !long() {
-        println!("left to make test-long");
-    }
-    !long()
-}
-
 /// A number of a summary, by its path ("/transfer/goodput_gbps").
 #[track_caller]
 pub fn number(of: &Value, path: &str) -> f64 {

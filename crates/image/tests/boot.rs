@@ -1,5 +1,5 @@
 //! The real testpmd image in an independent machine: QEMU boots it and testpmd answers frames on its e1000.
-//! Needs a Debian mirror, so it runs only when asked for:
+//! Needs a Debian mirror and some minutes, so it runs only when asked for:
 //! `cargo test -p doorbell-image --test boot -- --ignored`. DOORBELL_IMAGE_CACHE names a cache folder to reuse.
 
 use std::io::{BufRead, BufReader, Write};
@@ -76,7 +76,7 @@ fn start(image: &Image, firmware: &str, network: &str) -> Qemu {
 }
 
 #[test]
-#[ignore = "needs a Debian mirror"]
+#[ignore = "long: make test-long runs it"]
 fn qemu_boots_the_image_and_testpmd_swaps_every_frame() {
     let dir = tempfile::tempdir().unwrap();
     let cache =

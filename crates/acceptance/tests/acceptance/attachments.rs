@@ -77,10 +77,8 @@ fn every_frame_comes_back_over_each_attachment_through_all_changes_of_mode() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn each_attachment_goes_on_exactly_from_a_checkpoint_in_the_midst_of_traffic() {
-    if doorbell_acceptance::left_to_the_long_run() {
-        return;
-    }
     for set in KINDS {
         // At a load that keeps something under way over every part.
         let (session, mut machine) = under_way(set, "20Mpps");

@@ -1,14 +1,12 @@
 //! What is told of each queue and core of a timed run on several: they sum to what is told of all.
 
-use doorbell_acceptance::{left_to_the_long_run, quiet, timed_session};
+use doorbell_acceptance::{quiet, timed_session};
 use doorbell_bench::{Observe, run_point_observed};
 use doorbell_sim::Bytes;
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn stages_and_cpu_time_are_told_of_each_queue_and_core_and_sum_to_those_of_all() {
-    if left_to_the_long_run() {
-        return;
-    }
     let flows = "loadgen.traffic.streams=[{rate=\"4Mpps\", sweeps=[{field=\"source-port\", count=100}]}]";
     let guest = ["nic.model=82576", "testpmd.cores=2", "platform.harts=2", "platform.ram=256MiB"];
     let session = timed_session(&guest, &[flows, "run.warmup=200us", "run.duration=50us"]);

@@ -4,9 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use doorbell_acceptance::{
-    doorbell, dropped, left_to_the_long_run, scratch, shared_checkpoint, short_or_long,
-};
+use doorbell_acceptance::{doorbell, dropped, scratch, shared_checkpoint, short_or_long};
 use serde_json::Value;
 
 /// A load that the guest sustains.
@@ -41,10 +39,8 @@ fn testpmd_returns_every_1518_byte_frame_as_macswap_makes_it() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn testpmd_in_io_mode_returns_every_frame_untouched() {
-    if left_to_the_long_run() {
-        return;
-    }
     check(&Load { mode: "io", frame_size: 64, rate_hz: 8_000_000, frames: 1_000_000 });
     check(&Load { mode: "io", frame_size: 1518, rate_hz: 3_000_000, frames: 100_000 });
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use doorbell_acceptance::{left_to_the_long_run, places, scratch, short_or_long};
+use doorbell_acceptance::{places, scratch, short_or_long};
 use doorbell_bench::{RunConfig, machine_with, open_disks, read_guest, resolve};
 use doorbell_image::{GuestFile, Image, overlay};
 use doorbell_machine::{CheckpointFile, DiskFile, Guest, Limits, Machine, Outcome};
@@ -119,10 +119,8 @@ fn qemu(image: &Image, guest: &Guest, folder: &Path, own: &Path) -> Vec<String> 
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn debian_runs_from_a_disk_larger_than_its_memory_and_finds_what_qemus_guest_finds() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (image, folder) = (server(), scratch());
     let (own, contents) = own_disk(folder.path());
     let guest = guest(&image);
@@ -169,10 +167,8 @@ fn run_into_a_request(machine: &mut Machine) {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_checkpoint_in_the_middle_of_a_request_goes_on_bit_for_bit_and_only_with_its_disks() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (image, folder) = (server(), scratch());
     let (own, _) = own_disk(folder.path());
     let config = config(&own);

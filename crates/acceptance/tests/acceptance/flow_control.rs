@@ -3,7 +3,7 @@
 //! no room for; with it the card asks the client's to wait, and every datagram arrives.
 
 use doorbell_acceptance::net_guest::number;
-use doorbell_acceptance::{left_to_the_long_run, places};
+use doorbell_acceptance::places;
 use doorbell_bench::{image_for, read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{Guest, Limits, Machine, Network, NetworkConfig, NetworkOutcome, Outcome};
@@ -101,10 +101,8 @@ fn go_on(machine: &mut Machine) {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn linux_has_frames_wait_where_they_would_be_dropped() {
-    if left_to_the_long_run() {
-        return;
-    }
     let overrides = OVERRIDES.map(str::to_owned);
     let config = resolve("fast", &overrides).expect("the check's configuration is right");
     let image = image_for("net", &config.machine());

@@ -2,7 +2,7 @@
 //! core of its own, and moves TCP with every offload; DPDK's forwards without loss.
 
 use doorbell_acceptance::net_guest::{boot, run};
-use doorbell_acceptance::{left_to_the_long_run, quiet, session, timed_session};
+use doorbell_acceptance::{quiet, session, timed_session};
 use doorbell_bench::{Point, run_point};
 use doorbell_sim::Bytes;
 
@@ -188,10 +188,8 @@ fn header_misses(point: &Point, hart: usize) -> f64 {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_queue_s_headers_go_to_the_cache_of_the_core_that_is_named_for_it() {
-    if left_to_the_long_run() {
-        return;
-    }
     let forwarded = |set: &[&str]| {
         let others = [&[FLOWS, "run.warmup=200us", "run.duration=50us"], set].concat();
         let session = timed_session(&TWO_QUEUES, &others);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use doorbell_acceptance::{left_to_the_long_run, places, quiet, scratch};
+use doorbell_acceptance::{places, quiet, scratch};
 use doorbell_bench::{Benchmark, RunConfig, Session, Source, benchmark, resolve, run_point};
 use doorbell_sim::Bytes;
 
@@ -261,17 +261,13 @@ fn instructions_on_qemu(chosen: &'static Benchmark, config: &RunConfig) -> Optio
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn testpmd_executes_as_many_for_a_packet_as_on_qemu() {
-    if left_to_the_long_run() {
-        return;
-    }
     compare("testpmd");
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn l3fwd_executes_as_many_for_a_packet_as_on_qemu() {
-    if left_to_the_long_run() {
-        return;
-    }
     compare("l3fwd");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use doorbell_acceptance::net_guest::{PATIENCE, boot, run};
-use doorbell_acceptance::{left_to_the_long_run, scratch};
+use doorbell_acceptance::scratch;
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 
@@ -74,10 +74,8 @@ fn look_with_tshark(pcap: &Path, received: u64) {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn two_nics_are_two_ports_of_the_kernel() {
-    if left_to_the_long_run() {
-        return;
-    }
     let script = "ping -n -q -c 2 -i 0.01 10.0.0.1 && ping -n -q -c 2 -i 0.01 10.0.1.1 && ping -n -q -c 1 10.0.1.254\n";
     let mut machine = boot(&["platform.nics=2"], "doorbell.forward=1 doorbell.app=ours", script, &[]);
     let console = run(&mut machine);
@@ -92,10 +90,8 @@ fn two_nics_are_two_ports_of_the_kernel() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_checkpoint_in_the_middle_of_traffic_changes_nothing() {
-    if left_to_the_long_run() {
-        return;
-    }
     let words = "doorbell.app=ours";
     let script = "ping -n -q -c 20 -i 0.002 -s 1400 10.0.0.254\n";
     let straight = {
@@ -121,10 +117,8 @@ fn a_checkpoint_in_the_middle_of_traffic_changes_nothing() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn iperf3_measures_the_kernels_own_loopback() {
-    if left_to_the_long_run() {
-        return;
-    }
     // A slow core: a second of it is soon simulated.
     let script = "iperf3 -s -1 > /dev/null &\n\
         until ss -Hltn | grep -q :5201; do busybox usleep 1000; done\n\

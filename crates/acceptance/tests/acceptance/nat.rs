@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, number, scratch, tshark};
+use doorbell_acceptance::{doorbell, number, scratch, tshark};
 use serde_json::Value;
 
 const CLIENT: &str = "10.0.0.3";
@@ -35,10 +35,8 @@ fn payload(pcap: &Path) -> f64 {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn what_goes_through_a_gateway_has_its_address_behind_it_and_is_otherwise_the_same() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     for (translate, seen_as) in [("masquerade", GATEWAY), ("none", CLIENT)] {
         let out = folder.path().join(translate);
@@ -70,10 +68,8 @@ fn what_goes_through_a_gateway_has_its_address_behind_it_and_is_otherwise_the_sa
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_gateway_with_two_different_cards_has_each_on_its_own_cable() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     for port in ["port.0", "port.1"] {
         let out = folder.path().join(port);
@@ -86,10 +82,8 @@ fn a_gateway_with_two_different_cards_has_each_on_its_own_cable() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn requests_to_a_web_server_go_through_a_timed_gateway_whose_time_is_told_by_kind() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     let out = folder.path().join("out");
     let found = nat(&out, "--preset server --set nat.through=web --warmup 2ms --duration 5ms --profile");

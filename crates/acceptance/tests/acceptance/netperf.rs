@@ -1,7 +1,7 @@
 //! netperf between two nodes: its transactions and streams are what crosses the cable, the driver's interrupts are what they wait for, and a
 //! test that goes on begins at its checkpoint, the same for the same seed. All are left to the long run: they boot images of their own.
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, number, scratch};
+use doorbell_acceptance::{doorbell, number, scratch};
 use serde_json::Value;
 
 /// A run of netperf; its summary.
@@ -21,10 +21,8 @@ fn transactions(options: &str) -> (f64, f64) {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_transaction_waits_for_the_drivers_next_interrupt() {
-    if left_to_the_long_run() {
-        return;
-    }
     // Linux' e1000 allows itself 20,000 interrupts a second where latency counts; and as many transactions.
     let (usual, interrupts) = transactions("");
     assert!(
@@ -38,10 +36,8 @@ fn a_transaction_waits_for_the_drivers_next_interrupt() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_test_that_goes_on_is_the_same_for_the_same_seed_and_another_for_another() {
-    if left_to_the_long_run() {
-        return;
-    }
     let hash = |options: &str| {
         let common = "--preset fast --warmup 2ms --set link.frame_loss=0.002";
         netperf(&format!("{common} {options}"))["state_hash"].clone()
@@ -56,10 +52,8 @@ fn a_test_that_goes_on_is_the_same_for_the_same_seed_and_another_for_another() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn netperf_finds_what_crosses_the_cable() {
-    if left_to_the_long_run() {
-        return;
-    }
     // Slow cores: the shortest test that netperf knows, a second, is soon simulated.
     let slow =
         "--preset fast --set core.frequency=300MHz --set drive.frequency=300MHz --set netperf.seconds=1";
@@ -80,10 +74,8 @@ fn netperf_finds_what_crosses_the_cable() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn several_streams_and_long_frames_reach_their_pace_and_the_drive_node_has_rest() {
-    if left_to_the_long_run() {
-        return;
-    }
     let short = "--preset server --warmup 2ms --duration 1ms --set run.settle=1ms --samples 4";
     for (options, frame) in [
         ("", 1400.0..1519.0),
@@ -104,10 +96,8 @@ fn several_streams_and_long_frames_reach_their_pace_and_the_drive_node_has_rest(
 /// What suricata says that it has seen and lost of a server's port is what crossed the cable meanwhile, both ways, but for what was on its way
 /// at both edges; and the server, which has the core to share, gets less done.
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn suricata_beside_a_server_sees_or_loses_each_frame_of_its_port() {
-    if left_to_the_long_run() {
-        return;
-    }
     let plain = netperf("--preset fast --warmup 2ms --duration 20ms --set platform.ram=384MiB");
     for set in [
         &[][..],

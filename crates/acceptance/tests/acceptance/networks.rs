@@ -4,9 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doorbell_acceptance::{
-    cache_with_own_checkpoints, doorbell, left_to_the_long_run, number, repository, scratch,
-};
+use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, number, repository, scratch};
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {
@@ -115,10 +113,8 @@ fn an_answer_that_is_no_longer_waited_for_is_late_and_not_the_guests_loss() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_node_alone_has_the_disk_that_stands_beside_the_networks_file() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (folder, cache) = (scratch(), cache_with_own_checkpoints("acceptance-network-disk"));
     // Always the same path, and so the same image in the cache.
     let image = cache.join("net-with-disks.toml");

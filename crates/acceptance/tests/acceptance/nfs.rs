@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch, tshark};
+use doorbell_acceptance::{doorbell, scratch, tshark};
 use serde_json::Value;
 
 /// A run into a folder; its summary.
@@ -26,10 +26,8 @@ fn written(capture: &Path) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn an_nfs_server_acknowledges_the_blocks_that_its_client_writes() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     for (options, most) in
         [("", 1 << 20), ("--set nfs.wsize=32KiB --set nfs.writers=2 --set nfs.file=8MiB", 32 << 10)]

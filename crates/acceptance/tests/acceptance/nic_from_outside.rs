@@ -1,7 +1,6 @@
 //! The NIC under the kernel's driver, tried with frames from outside and judged by the guest's own counters: receive
 //! checksums, multicast and VLAN filters, promiscuous mode, interrupt moderation, and the cable.
 
-use doorbell_acceptance::left_to_the_long_run;
 use doorbell_acceptance::net_guest::{boot, go_on, number, run, run_for, run_to_pause};
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
 use doorbell_machine::Machine;
@@ -231,10 +230,8 @@ pause end
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn interrupt_moderation_bounds_the_rate_of_interrupts_and_its_wait_is_seen_in_round_trips() {
-    if left_to_the_long_run() {
-        return;
-    }
     let script = r#"
 interrupts() { while read -r _ count rest; do case $rest in *eth0) echo "interrupts $count" ;; esac; done < /proc/interrupts; }
 for rate in 0 8000 2000; do
@@ -284,10 +281,8 @@ done
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_pulled_cable_is_a_lost_carrier_and_frames_come_again_when_it_is_back() {
-    if left_to_the_long_run() {
-        return;
-    }
     let script = r#"
 carrier() { read -r carrier < /sys/class/net/eth0/carrier && [ "$carrier" = "$1" ]; }
 pause up

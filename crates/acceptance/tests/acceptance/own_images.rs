@@ -2,13 +2,11 @@
 
 use std::fs;
 
-use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, left_to_the_long_run, scratch};
+use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, scratch};
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_benchmark_runs_in_an_image_that_extends_its_own() {
-    if left_to_the_long_run() {
-        return;
-    }
     let cache = cache_with_own_checkpoints("acceptance-own-images");
     let folder = scratch();
     // Always the same path, and so the same image in the cache.

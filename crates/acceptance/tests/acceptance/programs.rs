@@ -1,7 +1,7 @@
 //! The programs of the image dpdk: what each does to frames, that it is ready without anybody waiting for it, and that two
 //! runs of it are the same.
 
-use doorbell_acceptance::{left_to_the_long_run, places, quiet};
+use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
 use doorbell_sim::Bytes;
 
@@ -91,10 +91,8 @@ fn l3fwd_routes_by_the_third_byte_of_the_address() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn compute_needs_no_traffic_and_misses_the_caches_that_are_smaller_than_its_table() {
-    if left_to_the_long_run() {
-        return;
-    }
     let chosen = benchmark("compute").expect("a benchmark");
     let at = |table: &str| {
         let all = [table, "run.warmup=2ms", "run.duration=1ms", "run.settle=200us"].map(str::to_owned);
@@ -111,10 +109,8 @@ fn compute_needs_no_traffic_and_misses_the_caches_that_are_smaller_than_its_tabl
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn open_vswitch_sends_every_frame_out_of_the_other_port_with_two_threads() {
-    if left_to_the_long_run() {
-        return;
-    }
     let flows = "loadgen.traffic.streams=[{sweeps=[{field=\"source-port\",count=1000}]}]";
     let session = prepared("ovs", &["ovs.cores=2", "platform.harts=3", "run.warmup=2ms", flows]);
     let (one, other) = (measured(&session, 64), measured(&session, 64));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, number, scratch, tshark};
+use doorbell_acceptance::{doorbell, number, scratch, tshark};
 use serde_json::Value;
 
 /// A run; its summary.
@@ -24,10 +24,8 @@ fn frames(of: &Value) -> [f64; 2] {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn redis_answers_each_request_in_a_frame_and_many_in_one_if_they_come_together() {
-    if left_to_the_long_run() {
-        return;
-    }
     for command in ["GET", "SET"] {
         let one = run(&format!("redis --set redis.command={command} --duration 10ms"));
         // Acknowledgements go with the next request.
@@ -43,10 +41,8 @@ fn redis_answers_each_request_in_a_frame_and_many_in_one_if_they_come_together()
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_web_server_answers_with_the_file_that_is_asked_for() {
-    if left_to_the_long_run() {
-        return;
-    }
     for (server, file, duration) in
         [("nginx", 100, "10ms"), ("nginx", 10_000, "20ms"), ("apache", 10_000, "20ms")]
     {
@@ -68,10 +64,8 @@ fn heads(capture: &Path) -> Vec<[String; 2]> {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_mix_has_its_shares_of_classes_files_directories_and_pages_made_anew() {
-    if left_to_the_long_run() {
-        return;
-    }
     for server in ["nginx", "apache"] {
         let folder = scratch();
         let out = folder.path().join("out");
@@ -121,10 +115,8 @@ fn a_mix_has_its_shares_of_classes_files_directories_and_pages_made_anew() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn servers_on_cores_of_their_own_have_their_requests_by_their_own_queues() {
-    if left_to_the_long_run() {
-        return;
-    }
     let machine = "--preset fast --set platform.harts=2 --set nic.model=82576 --set platform.interrupts=aia --duration 5ms";
     for load in [
         "redis --set redis.cores=2 --set redis.clients=8",

@@ -1,7 +1,7 @@
 //! Programs on several cores with queues of their own: every core gets its part of the flows, and nothing is lost, whether each does
 //! everything or they are a pipeline.
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, places, quiet, scratch, session};
+use doorbell_acceptance::{doorbell, places, quiet, scratch, session};
 use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
 use doorbell_sim::Bytes;
 use serde_json::Value;
@@ -95,10 +95,8 @@ fn prepared(name: &str, own: &[&str]) -> Session {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn so_have_those_of_the_other_dpdk_programs() {
-    if left_to_the_long_run() {
-        return;
-    }
     let machine = ["platform.harts=3", "platform.ram=768MiB"];
     for (name, key, field) in [
         ("l3fwd", "l3fwd.cores=3", "source-ip"),
@@ -117,10 +115,8 @@ fn so_have_those_of_the_other_dpdk_programs() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_pipeline_takes_packets_from_core_to_core_and_loses_none() {
-    if left_to_the_long_run() {
-        return;
-    }
     for work in ["stages.work=macswap", "stages.work=touchfwd"] {
         let session = prepared("pipeline", &[work, &flows("source-port")]);
         let one = measured(&session);
@@ -130,10 +126,8 @@ fn a_pipeline_takes_packets_from_core_to_core_and_loses_none() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn memcached_dpdks_cores_have_a_part_of_the_keys_each_and_the_requests_for_it() {
-    if left_to_the_long_run() {
-        return;
-    }
     let own = [
         "platform.harts=3",
         "platform.ram=512MiB",
@@ -148,10 +142,8 @@ fn memcached_dpdks_cores_have_a_part_of_the_keys_each_and_the_requests_for_it() 
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn memcacheds_threads_have_a_queue_each_over_the_kernels_stack() {
-    if left_to_the_long_run() {
-        return;
-    }
     let own = [
         "platform.harts=4",
         "platform.interrupts=aia",

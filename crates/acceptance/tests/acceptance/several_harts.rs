@@ -1,8 +1,8 @@
 //! Linux on several harts: all of them work, they come and go, the NIC passes its driver's self-test beside them, and a run
 //! is the same each time, also across a checkpoint.
 
+use doorbell_acceptance::long;
 use doorbell_acceptance::net_guest::{PATIENCE, boot, run};
-use doorbell_acceptance::{left_to_the_long_run, long};
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 
@@ -28,10 +28,8 @@ fn machine(harts: u32, script: &str) -> Machine {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn linux_works_on_several_harts() {
-    if left_to_the_long_run() {
-        return;
-    }
     for harts in [2, 4, 8, 64] {
         let mut machine = machine(harts, WORK);
         let console = run(&mut machine);
@@ -56,20 +54,16 @@ fn linux_works_on_several_harts() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn the_nic_passes_its_drivers_self_test_on_two_harts() {
-    if left_to_the_long_run() {
-        return;
-    }
     let mut machine = boot(&["platform.harts=2"], "doorbell.app=nic-check", "", &[]);
     let console = run(&mut machine);
     assert!(console.contains("nic-check: all ok"), "{console}");
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_run_on_several_harts_is_the_same_each_time_and_across_a_checkpoint() {
-    if left_to_the_long_run() {
-        return;
-    }
     let end = |mut machine: Machine| {
         run(&mut machine);
         (machine.instructions(), machine.now(), machine.state_hash())

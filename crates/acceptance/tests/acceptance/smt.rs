@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, quiet, scratch, timed_session};
+use doorbell_acceptance::{doorbell, quiet, scratch, timed_session};
 use doorbell_bench::{Point, run_point};
 use doorbell_sim::Bytes;
 use doorbell_sim::stats::Stats;
@@ -51,10 +51,8 @@ fn both_threads_of_a_core_forward_and_share_its_slots() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_core_does_more_with_two_threads_and_less_than_two_cores_and_the_guest_sees_which_are_siblings() {
-    if left_to_the_long_run() {
-        return;
-    }
     let one = overloaded(&["testpmd.cores=1"]).summary.arrived_mpps;
     let threads = overloaded(&THREADS).summary.arrived_mpps;
     let two = overloaded(&["testpmd.cores=2", "platform.harts=2"]).summary.arrived_mpps;

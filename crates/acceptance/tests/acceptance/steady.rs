@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, places, quiet, repository, scratch};
+use doorbell_acceptance::{doorbell, places, quiet, repository, scratch};
 use doorbell_bench::{PointSummary, Session, Source, benchmark, resolve, run_point};
 use doorbell_sim::Bytes;
 use serde_json::Value;
@@ -26,10 +26,8 @@ fn figure(point: &PointSummary, group: &str, name: &str) -> f64 {
 
 /// After 10 ms, as long as every warm-up once was, the ring is in its second round: each packet comes to a new buffer.
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_load_that_is_slow_is_measured_when_its_rings_have_gone_round() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (auto, long) = (slow(&[]), slow(&["run.warmup=60ms"]));
     let steady = auto.steady.as_ref().expect("it is known how it came to its pace");
     assert_eq!(steady.unmet().collect::<Vec<_>>(), Vec::<&_>::new());

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use doorbell_acceptance::{
-    Ended, FullDisk, Pty, Running, blocks, cache_with_own_checkpoints, doorbell_path, left_to_the_long_run,
-    repository, scratch, short_or_long,
+    Ended, FullDisk, Pty, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository, scratch,
+    short_or_long,
 };
 use doorbell_bench::verify;
 use rustix::process::Signal;
@@ -63,10 +63,8 @@ fn loss_at(folder: &Path, mpps: f64, size: &str) -> f64 {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn the_search_of_its_page_finds_what_long_runs_confirm() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     // The page's first; another there takes longer, on another machine.
     let text = fs::read_to_string(repository().join("docs/searches.md")).unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
+use doorbell_acceptance::{doorbell, scratch};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::checksum::Sum;
 use doorbell_wire::pcap::WHOLE_FRAMES;
@@ -84,10 +84,8 @@ destination_port = 7778
 "#;
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn suricata_alerts_for_each_frame_that_a_rule_names_and_for_no_other() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     let file = folder.path().join("mix.toml");
     fs::write(&file, MIX).unwrap();
@@ -196,10 +194,8 @@ fn write_capture(path: &Path) -> u64 {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_capture_that_is_replayed_is_watched_connection_by_connection() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     let capture = folder.path().join("watched.pcap");
     let packets = write_capture(&capture);
@@ -222,10 +218,8 @@ fn a_capture_that_is_replayed_is_watched_connection_by_connection() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn what_is_too_much_is_lost_under_a_name_and_the_same_way_each_time() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     let run = |name: &str, (rate, size): (&str, &str)| {
         let load = ["--rate", rate, "--frame-size", size, "--warmup", "20ms", "--duration", "40ms"];

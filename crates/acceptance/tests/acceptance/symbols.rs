@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use doorbell_acceptance::net_guest::{boot, run_to_pause};
-use doorbell_acceptance::{left_to_the_long_run, places};
+use doorbell_acceptance::places;
 use doorbell_sim::PhysAddr;
 use doorbell_symbols::{Mode, Symbols, kernel_symbols};
 
@@ -16,10 +16,8 @@ pause end
 "#;
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn kallsyms_of_the_guest_says_the_same() {
-    if left_to_the_long_run() {
-        return;
-    }
     let mut machine = boot(&[], "doorbell.app=ours", SCRIPT, &[]);
     run_to_pause(&mut machine, "begin");
     doorbell_acceptance::net_guest::go_on(&mut machine);

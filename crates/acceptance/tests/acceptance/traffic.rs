@@ -154,10 +154,8 @@ fn check_route(into: &Path, out: &Path, target: &str, frames: usize, nic_out: &s
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn the_kernel_routes_between_two_ports_both_ways() {
-    if doorbell_acceptance::left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     let pcaps = [folder.path().join("0.pcap"), folder.path().join("1.pcap")];
     let words = "doorbell.forward=1 doorbell.app=ours";

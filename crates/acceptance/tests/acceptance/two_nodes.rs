@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use doorbell_acceptance::{doorbell, dropped, left_to_the_long_run, number, places, scratch};
+use doorbell_acceptance::{doorbell, dropped, number, places, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{
@@ -199,10 +199,8 @@ fn look_with_tshark(pcap: &Path, captured: u64) -> u64 {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_file_goes_from_node_to_node_through_segmentation_and_checksum_offload_unharmed() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (pair, again) = transfer(&[]);
     assert_eq!(again, 0, "nothing is lost on this cable");
     let lost: u64 = pair.nodes().map(|node| node.ports()[0].link_out.stats().lost).sum();
@@ -210,20 +208,16 @@ fn a_file_goes_from_node_to_node_through_segmentation_and_checksum_offload_unhar
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_file_arrives_unharmed_although_frames_are_lost_on_the_way() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (pair, again) = transfer(&["link.frame_loss=0.01"]);
     let lost: u64 = pair.nodes().map(|node| node.ports()[0].link_out.stats().lost).sum();
     assert!(lost > 10 && again > 10, "{lost} lost, {again} sent again");
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (checkpoint, _) = ready();
     // Frames are lost, so that retransmissions and their timers are on their way too.
     let overrides = &["link.frame_loss=0.01", "link.latency=3us"];
@@ -256,10 +250,8 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_had_been_none() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (checkpoint, _) = ready();
     let mut pair = built_from("server", &[]);
     pair.restore(checkpoint, &GUESTS).expect("any microarchitecture takes it up");
@@ -300,10 +292,8 @@ fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_ha
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_damaged_checkpoint_of_two_nodes_is_refused() {
-    if left_to_the_long_run() {
-        return;
-    }
     let (checkpoint, _) = ready();
     let whole = checkpoint.bytes();
     for wrong in [&whole[..10], &whole[..whole.len() - 1], b"something else"] {
@@ -324,10 +314,8 @@ fn iperf(folder: &Path, options: &[&str]) -> Value {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn iperf3_finds_what_crosses_the_cable() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     // Slow cores: the shortest test that iperf3 knows, a second, is soon simulated.
     let slow = ["core.frequency=300MHz", "drive.frequency=300MHz", "drive.ipc=1", "iperf.seconds=1"];
@@ -455,10 +443,8 @@ fn a_drive_node_finds_of_a_forwarder_what_the_load_generator_finds() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn the_test_node_is_timed_alike_whoever_drives_it() {
-    if left_to_the_long_run() {
-        return;
-    }
     // Caches that are half cold make who sent first the difference.
     let short = "--preset server --rate 1Mpps --warmup 1ms --duration 500us --set run.settle=50us";
     let options: Vec<&str> = short.split(' ').collect();

@@ -129,9 +129,11 @@ proptest! {
             bytes[at..at + kinds[kind].len()].copy_from_slice(kinds[kind]);
         }
         let layout = Layout::of(&bytes);
-        layout.ports(&bytes);
+        let ports = layout.ports(&bytes);
         without_hops(&bytes);
         layout.rewrite([Some(net("10.0.0.0/8")), Some(net("2001::/16"))], &mut bytes);
+        // Other addresses, the same ports.
+        prop_assert_eq!(layout.ports(&bytes), ports);
     }
 }
 

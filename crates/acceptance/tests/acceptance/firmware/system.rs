@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use doorbell_acceptance::{left_to_the_long_run, net_guest, places, quiet, scratch, session};
+use doorbell_acceptance::{net_guest, places, quiet, scratch, session};
 use doorbell_bench::{read_guest, resolve, run_point};
 use doorbell_machine::{Guest, Limits, Machine, Outcome};
 use doorbell_platform::{InterruptsKind, sbi};
@@ -195,10 +195,8 @@ fn frames(pcap: &[u8]) -> [Vec<Vec<u8>>; 2] {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn testpmd_forwards_the_same_frames_under_both_firmwares() {
-    if left_to_the_long_run() {
-        return;
-    }
     let folder = scratch();
     let [theirs, ours] = ["opensbi", "builtin"].map(|firmware| {
         let session =
@@ -215,10 +213,8 @@ fn testpmd_forwards_the_same_frames_under_both_firmwares() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn linux_boots_on_qemu_with_our_firmware_and_all_its_harts() {
-    if left_to_the_long_run() {
-        return;
-    }
     let guest = linux("");
     let image = places().build_image("testpmd", &mut |_| {}).expect("the testpmd image can be built");
     let words = |words: &str| format!("console=ttyS0 panic=-1 initcall_blacklist=jent_mod_init {words}");

@@ -1,0 +1,198 @@
+//! What a script can check of the test suite itself: each test asserts something, none returns before it has, and what a run
+//! leaves out is counted right.
+
+#[path = "suite/tests_of.rs"]
+mod tests_of;
+#[path = "suite/tokens.rs"]
+mod tokens;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tests_of::{Function, faults, functions};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All functions of the workspace, by crate.
+fn workspace() -> Vec<Function> {
+    let mut found = Vec::new();
+    let crates = repository().join("crates");
+    let mut names: Vec<_> = std::fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    for path in names {
+        functions(&path, &mut found);
+    }
+    let tests = found.iter().filter(|function| function.is_test).count();
+    assert!(tests > 2000, "only {tests} tests were found");
+    found
+}
+
+/// The faults of one file's tests, as if it were a crate's `tests/x.rs`.
+fn faults_of(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    tests_of::read(Path::new("own/tests/x.rs"), "own", text, &mut found);
+    faults(&found)
+}
+
+#[test]
+fn every_test_asserts_something_and_none_returns_early() {
+    let wrong = faults(&workspace());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_test_without_an_assertion_is_found() {
+    let silent = |body: &str| faults_of(&format!("#[test]\nfn silent() {{ {body} }}\n"));
+    for body in [
+        "",
+        "let x = 5; println!(\"{x}\");",
+        "// assert!(true)\n",
+        "let x = \"assert!(false)\"; let y = r#\"x.unwrap()\"#;",
+        "let assert = 5; drop(assert);",
+        "Some(1).unwrap();",
+        // A function that only has the name of one that asserts is no assertion.
+        "nothing();",
+        // What only some environments run.
+        "if std::env::var_os(\"X\").is_some() { assert!(false); }",
+        "if long() { assert!(false); } else { panic!(\"never\"); }",
+    ] {
+        let text =
+            format!("{body} }}\nfn nothing() {{}}\nfn long() -> bool {{ std::env::var_os(\"L\").is_some()");
+        assert_eq!(silent(&text), ["own/tests/x.rs: silent asserts nothing"], "{body}");
+    }
+    for body in [
+        "assert_eq!(1, 1);",
+        "go().unwrap_err();",
+        "check(1);",
+        "outer();",
+        "mine!(1);",
+        "let c = |x: u8| { if x == 1 { return; } panic!() }; c(1);",
+        "if long() { more(); } check(2);",
+    ] {
+        let text = format!(
+            "{body} }}\nfn check(x: u8) {{ assert!(x > 0); }}\nfn outer() {{ check(1) }}\n\
+             macro_rules! mine {{ ($x:expr) => {{ assert!($x > 0) }} }}\n\
+             fn long() -> bool {{ std::env::var_os(\"L\").is_some()"
+        );
+        assert_eq!(silent(&text), [""; 0], "{body}");
+    }
+    assert_eq!(faults_of("#[test]\n#[should_panic]\nfn x() { go() }"), [""; 0]);
+    assert_eq!(faults_of("#[test]\nfn x() -> Result<(), E> { go()?; Ok(()) }"), [""; 0]);
+}
+
+#[test]
+fn a_test_that_returns_early_is_found() {
+    for early in ["if left_out() { return; }", "let Some(x) = std::env::var_os(\"X\") else { return };"] {
+        let found = faults_of(&format!("#[test]\nfn early() {{ {early} assert!(true); }}"));
+        assert_eq!(found.len(), 1, "{early}: {found:?}");
+        assert!(found[0].contains("early returns early"), "{found:?}");
+    }
+    // One case of a property's many may be no case at all.
+    let property = "proptest! { #[test] fn p(x in 0..9) { let Ok(y) = go(x) else { return Ok(()) }; prop_assert!(y); } }";
+    assert_eq!(faults_of(property), [""; 0]);
+}
+
+#[test]
+fn what_is_ignored_says_why_and_the_long_run_has_it_or_leaves_it_out_by_name() {
+    let by_name = std::fs::read_to_string(repository().join("tests/leave-out")).unwrap();
+    let mut long = 0;
+    for test in workspace().iter().filter(|function| function.is_test) {
+        let Some(reason) = &test.ignored else { continue };
+        assert!(!reason.is_empty(), "{}: {} is ignored without a reason", test.file, test.name);
+        if reason == "long: make test-long runs it" {
+            long += 1;
+        } else {
+            let named = by_name.lines().any(|line| line.contains("leave_out") && line.contains(&test.name));
+            assert!(
+                named,
+                "{}: tests/leave-out does not name {}, which is ignored: {reason}",
+                test.file, test.name
+            );
+        }
+    }
+    assert!(long > 50, "only {long} tests are left to make test-long");
+}
+
+fn tally(said: &str) -> Output {
+    let mut child = Command::new(repository().join("tests/tally"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+const SAID: &str = "\
+running 4 tests
+test a::quick ... ok <0.001s>
+test a::slow ... ignored, long: make test-long runs it
+test a::b ... ignored, long: make test-long runs it
+test c ... ok <2.100s>
+
+test result: ok. 2 passed; 0 failed; 2 ignored; 0 measured; 3 filtered out; finished in 2.10s
+
+running 3 tests
+test d ... ok <0.001s>
+test e - should panic ... ok <0.001s>
+test in_a_process ... ignored, is started by other tests
+
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+
+#[test]
+fn the_closing_line_counts_what_ran_and_what_was_left_out() {
+    let output = tally(SAID);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "left out: 2 tests: long: make test-long runs it",
+            "left out: 1 test: is started by other tests",
+            "left out: 3 tests: by name",
+            "4 tests passed, 6 were left out.",
+        ]
+    );
+    let whole =
+        tally("test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0s\n");
+    assert_eq!(String::from_utf8(whole.stdout).unwrap(), "7 tests passed, 0 were left out.\n");
+}
+
+#[test]
+fn a_count_that_does_not_agree_with_the_tests_named_is_refused() {
+    for (from, to) in [
+        ("2 ignored", "3 ignored"),
+        ("test a::b ... ignored, long: make test-long runs it\n", ""),
+        ("test c ... ok <2.100s>\n", ""),
+        (SAID, ""),
+    ] {
+        let output = tally(&SAID.replace(from, to));
+        assert!(!output.status.success(), "{from} → {to}: {output:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().starts_with("tests/tally: "));
+    }
+}
+
+/// The harness's own words, from this very program: what the script reads is what cargo prints.
+#[test]
+fn the_harness_says_what_the_script_reads() {
+    let mut command = Command::new(repository().join("tests/timed"));
+    command.arg(std::env::current_exe().unwrap()).args(["started_by_another_test", "a_test_without"]);
+    let said = command.output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+    let said = String::from_utf8(said.stdout).unwrap();
+    let text = String::from_utf8(tally(&said).stdout).unwrap();
+    assert!(text.contains("left out: 1 test: is started by other tests\n"), "{said}\n{text}");
+    assert!(text.contains("\n1 test passed, "), "{said}\n{text}");
+}
+
+#[test]
+#[ignore = "is started by other tests"]
+fn started_by_another_test() {
+    assert!(std::env::args().any(|word| word.ends_with("ignored")), "it runs although it is ignored");
+}
