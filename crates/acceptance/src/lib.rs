@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod counters;
 mod full_disk;
 mod guest;
 mod pages;
@@ -22,6 +23,7 @@ pub mod tshark;
 use serde_json::Value;
 
 pub use command::{Ended, Running, doorbell, doorbell_path};
+pub use counters::check_counters;
 pub use full_disk::FullDisk;
 pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint, timed_session};
 pub use pages::{blocks, cache_with_own_checkpoints, repository};

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::counters::MeasuredCounters;
 use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::error::RunError;
@@ -120,6 +121,8 @@ pub struct DrivenPoint {
     pub network: Network,
     /// Frames that were due in the measurement and that the drive node could not send.
     pub behind: u64,
+    /// What the counters of each node were at both ends of the measurement.
+    pub(crate) counters: Vec<MeasuredCounters>,
     /// What was watched of the test node.
     pub watched: Option<Watched>,
 }
@@ -248,6 +251,7 @@ pub fn run_driven(
         config,
         network,
         behind: driven.behind,
+        counters: interval.take_counters(),
         watched: interval.watched[0].take(),
     })
 }

@@ -3,7 +3,7 @@
 use doorbell_machine::Machine;
 use serde_json::{Map, Value, json};
 
-use crate::measure::all_counters;
+use crate::counters::all_counters;
 
 /// A machine's fingerprint with all counters that are not zero, if it was asked for when the run began.
 pub fn fingerprint(machine: &Machine) -> Option<Value> {

@@ -7,9 +7,10 @@ use doorbell_machine::Network;
 use serde_json::{Map, Value, json};
 
 use crate::config::RunConfig;
+use crate::counters::{MeasuredCounters, all_counters, stats_json};
 use crate::error::RunError;
 use crate::fingerprint::fingerprint;
-use crate::measure::{Point, all_counters};
+use crate::measure::Point;
 use crate::tables;
 use doorbell_results::RunSummary;
 
@@ -97,43 +98,49 @@ impl ResultFolder {
         if let Some(fingerprint) = fingerprint(&point.machine) {
             self.write("fingerprint.json", &pretty(&fingerprint))?;
         }
-        let mut stats = Map::new();
-        for (name, counter) in all_counters(&point.machine) {
-            stats.insert(name, json!({ "value": counter.value, "description": counter.description }));
-        }
         let sections: Map<String, Value> = point
             .machine
             .section_hashes()
             .into_iter()
             .map(|(name, hash)| (name, json!(format!("{hash:016x}"))))
             .collect();
-        let all = json!({ "config_hash": hash, "counters": stats, "state_section_hashes": sections });
-        self.write("stats.json", &pretty(&all))
+        let part = (String::new(), &point.counters, all_counters(&point.machine));
+        let mut stats = stats_json(&hash, [part]);
+        stats.insert("state_section_hashes".to_owned(), Value::Object(sections));
+        self.write("stats.json", &pretty(&Value::Object(stats)))
     }
 
     /// Writes the configuration of a run of two nodes, and what [`write_network`](Self::write_network) does.
-    pub fn write_nodes(&self, config: &RunConfig, network: &Network) -> Result<(), RunError> {
+    pub(crate) fn write_nodes(
+        &self,
+        config: &RunConfig,
+        network: &Network,
+        counters: &[MeasuredCounters],
+    ) -> Result<(), RunError> {
         let hash = self.write_config(config)?;
-        self.write_network(&hash, network)
+        self.write_network(&hash, network, counters)
     }
 
-    /// Writes counters and guests' consoles of a network's run.
-    pub fn write_network(&self, hash: &str, network: &Network) -> Result<(), RunError> {
+    /// Writes counters and guests' consoles of a network's run. `counters` has those of each node at both ends of the measurement.
+    fn write_network(
+        &self,
+        hash: &str,
+        network: &Network,
+        counters: &[MeasuredCounters],
+    ) -> Result<(), RunError> {
         let named = || network.config().nodes.iter().map(|(name, _)| name).zip(network.nodes());
         let prints = named().map(|(name, node)| Some((name.clone(), fingerprint(node)?)));
         if let Some(mut prints) = prints.collect::<Option<Map<String, Value>>>() {
             prints.extend(links_heard(network));
             self.write("fingerprint.json", &pretty(&Value::Object(prints)))?;
         }
-        let mut stats = Map::new();
         for (name, node) in named() {
-            for (counter, value) in all_counters(node) {
-                let described = json!({ "value": value.value, "description": value.description });
-                stats.insert(format!("{name}.{counter}"), described);
-            }
             self.write(&format!("console-{name}.txt"), &node.console.text())?;
         }
-        self.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": stats })))
+        let parts = named()
+            .zip(counters)
+            .map(|((name, node), counters)| (format!("{name}."), counters, all_counters(node)));
+        self.write("stats.json", &pretty(&Value::Object(stats_json(hash, parts))))
     }
 
     /// Writes the summary. With a single point its figures stand at the top as well.

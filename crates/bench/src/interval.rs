@@ -10,6 +10,7 @@ use doorbell_wire::LinkStats;
 
 use crate::beside;
 use crate::config::RunConfig;
+use crate::counters::MeasuredCounters;
 use crate::losses::{Losses, Lost};
 use crate::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
 use crate::ports;
@@ -127,6 +128,11 @@ pub(crate) fn all_dropped(drops: &Drops) -> u64 {
 }
 
 impl Interval {
+    /// What the counters of each node stood at, at both ends.
+    pub fn take_counters(&mut self) -> Vec<MeasuredCounters> {
+        self.nodes.iter_mut().map(|window| std::mem::take(&mut window.counters)).collect()
+    }
+
     /// What has been lost since its end.
     pub fn lost_behind(&self, network: &Network) -> Lost {
         Losses::of(network).since(&self.losses)

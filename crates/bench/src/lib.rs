@@ -13,6 +13,7 @@ mod compute;
 mod config;
 mod control;
 mod cores;
+mod counters;
 mod counting;
 mod course;
 mod disks;

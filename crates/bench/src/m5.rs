@@ -18,9 +18,9 @@ use doorbell_sim::stats::Counter;
 use doorbell_sim::{Bytes, Ps};
 use serde_json::{Map, Value, json};
 
+use crate::counters::all_counters;
 use crate::error::RunError;
 use crate::folder::{ResultFolder, pretty};
-use crate::measure::all_counters;
 
 /// What a run does after an m5op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

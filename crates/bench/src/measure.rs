@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use doorbell_loadgen::{Measurement, Rate, StageBook, TrafficConfig};
 use doorbell_machine::Machine;
-use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::pcap::PcapFile;
 
 use crate::beside;
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::counters::MeasuredCounters;
 use crate::counting::{Counted, Counting};
 use crate::error::RunError;
 use crate::interval::{for_each, per};
@@ -42,6 +42,8 @@ pub struct Point {
     pub config: RunConfig,
     /// The machine as it was at the end, for its counters.
     pub machine: Machine,
+    /// What these were at both ends of the measurement.
+    pub(crate) counters: MeasuredCounters,
     /// What the generators measured, all ports together.
     pub measurement: Measurement,
     /// Frames that the capture has, if one was written.
@@ -115,6 +117,7 @@ pub(crate) fn run_point_sent(
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
     let counted = Counted::of(session, window.edges.as_ref(), control)?;
+    let counters = std::mem::take(&mut window.counters);
     let cost = (host_seconds, executed);
     let mut summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
     let mut meanings = ports::meanings(&machine);
@@ -126,7 +129,7 @@ pub(crate) fn run_point_sent(
     let watched = (watched.unwrap_or_default(), traced);
     let mut observed = digest(observe, session.image(), &mut machine, watched)?;
     (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
-    Ok(Point { summary, meanings, config, machine, measurement, captured, observed })
+    Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
 }
 
 /// The session's configuration with this traffic.
@@ -250,39 +253,4 @@ fn drops(
     }
     drops.unknown = missing.saturating_sub(named + drops.guest + late);
     Ok((drops, late))
-}
-
-/// All counters of a machine by hierarchical name, with their descriptions, for `stats.json`.
-pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stats::Counter)> {
-    let mut all = Vec::new();
-    let mut add = |path: &str, counters: Vec<doorbell_sim::stats::Counter>| {
-        all.extend(counters.into_iter().map(|counter| (format!("{path}.{}", counter.name), counter)));
-    };
-    add("machine", machine.stats().counters());
-    for (index, disk) in machine.disk_stats().iter().enumerate() {
-        add(&format!("disk{index}"), disk.counters());
-    }
-    for (index, hart) in machine.harts().iter().enumerate() {
-        add(&format!("hart{index}"), hart.stats().counters());
-    }
-    for plugged in machine.functions() {
-        let name = plugged.name();
-        let own = plugged.as_nic().map_or(name.to_owned(), |_| format!("{name}.nic"));
-        add(&own, plugged.counters());
-        add(&format!("{name}.dma"), plugged.dma_stats().counters());
-        for (kind, kind_name) in doorbell_machine::PATH_KINDS {
-            let way = if plugged.attachment().bus().is_some() { "bus" } else { "pcie" };
-            add(&format!("{name}.{way}.{kind_name}"), plugged.attachment().counters(kind));
-        }
-    }
-    for (index, port) in machine.ports().iter().enumerate() {
-        add(&format!("port{index}.link_in"), port.link_in.stats().counters());
-        add(&format!("port{index}.link_out"), port.link_out.stats().counters());
-        add(&format!("port{index}.loadgen"), port.loadgen.stats().counters());
-        add(&format!("port{index}.stages"), machine.stages[index].stats().counters());
-    }
-    if let Some(models) = timing::Models::of(machine) {
-        all.extend(timing::counters(&models));
-    }
-    all
 }

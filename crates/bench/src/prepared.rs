@@ -228,7 +228,7 @@ fn driven(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<
     let offered = (rate, config.loadgen.traffic.frame_size);
     let mut point = run_driven(testbed, (config, benchmark), offered, observe, control)?;
     profile_test_node(load, testbed, (&mut point.network, point.watched.take()), &mut point.summary)?;
-    folder.write_nodes(&point.config, &point.network)?;
+    folder.write_nodes(&point.config, &point.network, &point.counters)?;
     if let Some(limit) = point.limit() {
         (control.say)(&limit);
     }
@@ -241,7 +241,7 @@ fn network(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result
     let captures = observe.capture.as_ref().map(|_| folder.path());
     let mut run = run_network(testbed, (config, &config.topology()?), (captures, observe), control)?;
     profile_nodes(load, testbed, &mut run)?;
-    folder.write_nodes(config, &run.network)?;
+    folder.write_nodes(config, &run.network, &run.counters)?;
     Ok(Measured { config: config.clone(), summary: run.summary, meanings: run.meanings })
 }
 

@@ -18,6 +18,7 @@ use doorbell_wire::pcap::PcapFile;
 use crate::beside;
 use crate::config::{RunConfig, RunParams};
 use crate::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
+use crate::counters::CountersAt;
 use crate::drain::{Drain, time_on};
 use crate::edge::Edge;
 use crate::error::{RunError, describe};
@@ -174,7 +175,8 @@ pub fn run_script(
     let played = run.play(script, &config);
     let status = run.ended;
     folder.write("console.log", &machine.console.text())?;
-    let window = played?;
+    let mut window = played?;
+    let counters = std::mem::take(&mut window.counters);
     let trace = trace.map(Trace::finish).transpose()?;
     let observed = digest(&Observe::default(), session.image(), &mut machine, (Watched::default(), trace))?;
     machine.check_conservation();
@@ -190,7 +192,7 @@ pub fn run_script(
         summary.rate = NO_TRAFFIC.to_owned();
     }
     let meanings = ports::meanings(&machine);
-    Ok(Point { summary, meanings, config, machine, measurement, captured, observed })
+    Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
 }
 
 /// What a run of the machine came to.
@@ -304,6 +306,7 @@ impl Run<'_, '_> {
         self.machine.record(self.trace.map(Trace::recorder));
         let (begun, before) = (Edge::of(self.machine), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
+        let counters = CountersAt::of(self.machine);
         let beside = beside::look(self.machine);
         let end =
             script.duration.map_or(self.limit, |length| begun.at.saturating_add(length).min(self.limit));
@@ -333,6 +336,7 @@ impl Run<'_, '_> {
         self.machine.record(None);
         let instructions = self.machine.instructions() - before;
         let timed = timed.zip(timing::Moment::of(self.machine));
+        let counters = counters.until(CountersAt::of(self.machine));
         let beside = [beside, beside::look(self.machine)];
         let mut last = Look::begin(self.machine);
         while let Some(due) = last.due() {
@@ -353,6 +357,7 @@ impl Run<'_, '_> {
             ports,
             instructions,
             timed,
+            counters,
             beside,
             steady: Some(steady),
             ..Window::default()

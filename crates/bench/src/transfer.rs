@@ -369,7 +369,7 @@ pub(crate) fn measure<T>(
         counted.tell(&mut summary.ports);
     }
     profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
-    folder.write_nodes(config, &network)?;
+    folder.write_nodes(config, &network, &interval.take_counters())?;
     let mut meanings = meanings(&summary, &network);
     meanings.extend(own.counting.into_iter().flat_map(Counting::meanings));
     Ok(Measured { config: config.clone(), meanings, summary })

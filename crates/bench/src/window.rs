@@ -11,6 +11,7 @@ use doorbell_sim::{Frame, Ps};
 
 use crate::beside;
 use crate::config::RunConfig;
+use crate::counters::{CountersAt, MeasuredCounters};
 use crate::edge::Edge;
 use crate::error::RunError;
 use crate::measure::merged_measurement;
@@ -189,6 +190,8 @@ pub(crate) struct Window {
     pub beside: [Vec<BesideStats>; 2],
     /// What the timing models had counted at both ends.
     pub timed: Option<(timing::Moment, timing::Moment)>,
+    /// What every counter stood at, at both ends.
+    pub counters: MeasuredCounters,
     /// What main memory did over its time.
     pub memory: Vec<MemoryPart>,
     /// Whether what has not come back of it never will.
@@ -207,6 +210,7 @@ pub(crate) struct OpenWindow {
     by_hart: Vec<u64>,
     beside: Vec<BesideStats>,
     timed: Option<timing::Moment>,
+    counters: CountersAt,
     totals: NicTotals,
     figures: Moment,
     /// What main memory has done, from the window's begin on.
@@ -224,6 +228,7 @@ impl OpenWindow {
             by_hart: instructions_by_hart(machine),
             beside: beside::look(machine),
             timed: timing::Moment::of(machine),
+            counters: CountersAt::of(machine),
             totals: nic_totals(machine),
             figures: Moment::of(machine),
             memory: timing::MemorySeries::default(),
@@ -249,6 +254,7 @@ impl OpenWindow {
             by_hart,
             beside: [self.beside, beside::look(machine)],
             timed: self.timed.zip(timing::Moment::of(machine)),
+            counters: self.counters.until(CountersAt::of(machine)),
             ..Window::default()
         }
     }
@@ -273,10 +279,12 @@ impl Run<'_, '_, Machine> {
         let (begun, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
         let beside = beside::look(self.system);
         let timed = timing::Moment::of(self.system);
+        let counters = CountersAt::of(self.system);
         let mut memory = timing::MemorySeries::default();
         memory.look(self.system);
         let Look { totals, figures, .. } = self.look()?;
-        Ok(OpenWindow { begun, by_hart, beside, timed, totals, figures, memory, queues: Vec::new(), edge })
+        let queues = Vec::new();
+        Ok(OpenWindow { begun, by_hart, beside, timed, counters, totals, figures, memory, queues, edge })
     }
 
     /// Ends the window at the next gap, and the traffic with it.
@@ -291,6 +299,7 @@ impl Run<'_, '_, Machine> {
         let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
         let beside = [open.beside, beside::look(self.system)];
         let timed = open.timed.zip(timing::Moment::of(self.system));
+        let counters = open.counters.until(CountersAt::of(self.system));
         // Where nobody has looked meanwhile, nobody asks.
         let memory = match open.memory.is_a_course() {
             true => {
@@ -312,6 +321,7 @@ impl Run<'_, '_, Machine> {
                 by_hart,
                 beside,
                 timed,
+                counters,
                 memory,
                 queues: open.queues,
                 edges,

@@ -109,6 +109,13 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
         config.starts_with(&format!("# config_hash = \"{hash}\"")) && !config.contains("[nic]"),
         "{config}"
     );
+    // Without a warm-up, counters are their totals; behind one, they are of the rest.
+    let counters = |folder: &Path, part: &str| {
+        let stats: Value = serde_json::from_slice(&fs::read(folder.join("stats.json")).unwrap()).unwrap();
+        let value = |name: &str| stats[part][name]["value"].as_u64().unwrap();
+        [value("hart0.core.instructions"), value("hart0.l1d.misses"), value("played.frames_in")]
+    };
+    assert_eq!(counters(&one, "counters"), counters(&one, "totals"));
     let page = fs::read_to_string(one.join("report.html")).unwrap();
     assert!(page.contains("<h1>loop.dbt</h1>") && !page.contains("Nothing to draw"), "{page}");
     assert!(succeeds(folder, &["report", "one"]).contains("Played as recorded"));
@@ -131,10 +138,18 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
             "10000",
             "--json",
             "-q",
+            "--out",
+            "half",
         ],
     ))
     .unwrap();
     assert_ne!(json["config_hash"], first["config_hash"]);
+    let [half, whole] = ["counters", "totals"].map(|part| counters(&folder.join("half"), part));
+    // Cores count only what is timed, caches the warm-up, too.
+    assert_eq!((half[0], whole[0]), (10_000, 10_000));
+    assert!(half[2] < whole[2]);
+    let mpki = half[1] as f64 / 10.0;
+    assert!((json["timing"]["L1D"]["mpki"].as_f64().unwrap() - mpki).abs() < 1e-9 && half[1] < whole[1]);
     // A share of what is played: as much again before as is measured.
     assert_eq!(
         (json["instructions"].as_u64(), json["warmup_instructions"].as_u64()),

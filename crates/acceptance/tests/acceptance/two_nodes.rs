@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use doorbell_acceptance::{doorbell, dropped, number, places, scratch};
+use doorbell_acceptance::{check_counters, doorbell, dropped, number, places, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{
@@ -356,6 +356,7 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
         .map(|part| top.get(*part).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {part}: {top:?}")))
         .sum();
     assert!((slots - 1.0).abs() < 1e-9, "{top:?}");
+    check_counters(&one, "node0.", &first);
     let stats = fs::read_to_string(one.join("stats.json")).expect("stats.json was written");
     assert!(stats.contains("node0.hart0.core.") && !stats.contains("node1.hart0.core."));
     assert!(doorbell(&["report", one.to_str().unwrap()]).success().contains("goodput"));

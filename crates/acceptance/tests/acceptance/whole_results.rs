@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use doorbell_acceptance::{
-    Running, cache_with_own_checkpoints, doorbell, doorbell_path, scratch, shared_checkpoint,
+    Running, cache_with_own_checkpoints, check_counters, doorbell, doorbell_path, scratch, shared_checkpoint,
 };
 use doorbell_bench::verify;
 use rustix::process::Signal;
@@ -53,6 +53,17 @@ fn names(folder: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+#[test]
+fn counters_are_of_the_measurement_and_totals_stand_apart() {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let mut command = Command::new(doorbell_path());
+    command.args(["run", "testpmd", "-q", "--rate", "8Mpps", "--set", "run.settle=20us"]);
+    command.args(&SHORT[3..]).arg("--checkpoint").arg(shared_checkpoint(&[])).arg("--out").arg(&out);
+    assert!(command.status().unwrap().success());
+    check_counters(&out, "", &summary(&out));
 }
 
 #[test]

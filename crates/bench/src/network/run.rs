@@ -13,6 +13,7 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use crate::beside::BesideConfig;
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::counters::MeasuredCounters;
 use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, for_each, meanings, per};
@@ -37,6 +38,8 @@ pub(crate) struct NetworkRun {
     pub meanings: BTreeMap<String, String>,
     /// The members as they were at the end, for their counters.
     pub network: Network,
+    /// By node: what its counters were at both ends of the measurement.
+    pub counters: Vec<MeasuredCounters>,
     /// By node: what was watched of it, and the bytes that its NICs accepted.
     pub watched: Vec<(Option<Watched>, u64)>,
 }
@@ -100,9 +103,10 @@ pub(crate) fn run_network(
     summary.steady = Some(steady);
     judge(&mut summary, config);
     let meanings = meanings(&summary, &network);
+    let counters = interval.take_counters();
     let watched = std::mem::take(&mut interval.watched).into_iter().enumerate();
     let watched = watched.map(|(node, seen)| (seen, accepted_bytes(&network, node, &interval))).collect();
-    Ok(NetworkRun { summary, meanings, network, watched })
+    Ok(NetworkRun { summary, meanings, network, counters, watched })
 }
 
 /// What each generator sends.

@@ -1,9 +1,10 @@
 //! A played trace's files in the result folder.
 
-use serde_json::{Map, json};
+use serde_json::Value;
 
 use super::run::PlayedRun;
 use crate::config::RunConfig;
+use crate::counters::stats_json;
 use crate::error::RunError;
 use crate::folder::{ResultFolder, pretty};
 use crate::tables;
@@ -20,12 +21,6 @@ pub fn write_played(folder: &ResultFolder, config: &RunConfig, run: &PlayedRun) 
     if !run.summary.memory_over_time.is_empty() {
         folder.write("memory.csv", &tables::memory(&run.summary.memory_over_time))?;
     }
-    let counters: Map<_, _> = run
-        .counters
-        .iter()
-        .map(|(name, counter)| {
-            (name.clone(), json!({ "value": counter.value, "description": counter.description }))
-        })
-        .collect();
-    folder.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": counters })))
+    let stats = stats_json(&hash, [(String::new(), &run.measured, run.counters.clone())]);
+    folder.write("stats.json", &pretty(&Value::Object(stats)))
 }

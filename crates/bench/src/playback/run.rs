@@ -9,7 +9,7 @@ use doorbell_machine::playback::{Pace, Played, PlayedStats, Player};
 use doorbell_machine::{ConfigError, Mode, WatchRequest};
 use doorbell_results::{Drops, PlayedFigures, PlayedNeighbour, PointSummary, WaitedFor};
 use doorbell_sim::Ps;
-use doorbell_sim::stats::{Counter, Stats};
+use doorbell_sim::stats::Stats;
 use doorbell_trace::system::Counts;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,6 +17,7 @@ use super::config::PlaybackConfig;
 use super::files::{NamedTrace, Traces};
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::counters::{Counters, CountersAt, MeasuredCounters};
 use crate::error::RunError;
 use crate::interval::{for_each, per};
 use crate::observe::{Delivered, Observe, Observed, digest_played};
@@ -31,8 +32,10 @@ pub struct PlayedRun {
     pub summary: PointSummary,
     /// What they mean.
     pub meanings: BTreeMap<String, String>,
-    /// All counters by hierarchical name, at the end.
-    pub counters: Vec<(String, Counter)>,
+    /// All counters by hierarchical name, at the end,
+    pub(crate) counters: Counters,
+    /// and at both ends of the measurement.
+    pub(crate) measured: MeasuredCounters,
     /// What else was observed.
     pub observed: Observed,
 }
@@ -79,7 +82,7 @@ impl<'a> ReadyTrace<'a> {
             playing.until(warmup)?;
             playing.player.set_mode(Mode::Detailed);
         }
-        let (mut summary, watched) = playing.measure(end, watch.as_ref())?;
+        let (mut summary, watched, measured) = playing.measure(end, watch.as_ref())?;
         let (player, host) = (playing.player, started.elapsed().as_secs_f64());
         let played = player.played();
         summary.host_seconds = host;
@@ -89,7 +92,7 @@ impl<'a> ReadyTrace<'a> {
         let meanings = timing::meanings(&summary).collect();
         let mut observed = digest_played(observe, traces.first(), watched);
         (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
-        Ok(PlayedRun { summary, meanings, counters, observed })
+        Ok(PlayedRun { summary, meanings, counters, measured, observed })
     }
 }
 
@@ -164,8 +167,9 @@ impl Playing<'_, '_> {
         &mut self,
         end: u64,
         watch: Option<&WatchRequest>,
-    ) -> Result<(PointSummary, Option<doorbell_machine::Watched>), RunError> {
+    ) -> Result<(PointSummary, Option<doorbell_machine::Watched>, MeasuredCounters), RunError> {
         let before = self.player.played();
+        let counted = CountersAt::new(before.now, counters(&self.player, &before));
         let begin = Moment::new(&Models::of_player(&self.player));
         if let Some(request) = watch {
             self.player.watch(request, &self.config.machine());
@@ -194,6 +198,7 @@ impl Playing<'_, '_> {
         series.look_at(self.player.timing(), self.player.now());
         let watched = self.player.end_watch();
         let after = self.player.played();
+        let counted = counted.until(CountersAt::new(after.now, counters(&self.player, &after)));
         // At another pace the trace may end before its last frames have come.
         if !more && config_of(self.config).pace() == Pace::Recorded {
             self.was_whole(&before, &after)?;
@@ -201,7 +206,7 @@ impl Playing<'_, '_> {
         let devices = self.devices(&before, &after, unreceived);
         let mut summary = self.summary(begin, (&before, &after), devices, !more);
         summary.memory_over_time = series.parts(&self.config.memory);
-        Ok((summary, watched))
+        Ok((summary, watched, counted))
     }
 
     /// The first trace was played to its end: whether that was all that it has.
@@ -391,14 +396,14 @@ fn check_all(
     Ok(())
 }
 
-fn counters(player: &Player, played: &Played) -> Vec<(String, Counter)> {
+fn counters(player: &Player, played: &Played) -> Counters {
     let own =
         played.devices.counters().into_iter().map(|counter| (format!("played.{}", counter.name), counter));
     own.chain(timing::counters(&Models::of_player(player))).collect()
 }
 
 /// Two plays of one trace on one configuration end alike.
-fn hash(played: &Played, counters: &[(String, Counter)]) -> String {
+fn hash(played: &Played, counters: &Counters) -> String {
     let mut text = format!("{} {}\n", played.now.0, played.instructions);
     for trace in &played.traces {
         text += &format!("{} {}\n", trace.instructions, trace.rounds);
