@@ -10,6 +10,7 @@ use doorbell_sim::stats::Stats;
 
 use doorbell_machine::CheckpointFile;
 
+const CONSTANT: &str = "loadgen.traffic.arrivals=constant";
 static NEVER_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Calls `run` with a control that tells nothing and never interrupts.
@@ -40,9 +41,12 @@ fn prepare_as(preset: &str, overrides: &[String], source: &Source) -> Session {
 
 /// testpmd ready with these overrides. `guest` are those that the guest can see: for each set of them it
 /// boots once, and never from the user's cache, which may be older than this source. `others` may differ.
+///
+/// Frames come at equal distances, of which closed forms are.
 pub fn session(guest: &[&str], others: &[&str]) -> Session {
     let path = shared_checkpoint(guest);
     let mut overrides = owned(guest);
+    overrides.push(CONSTANT.to_owned());
     overrides.extend(owned(others));
     prepare(&overrides, &Source::File(path.to_path_buf()))
 }
@@ -51,6 +55,7 @@ pub fn session(guest: &[&str], others: &[&str]) -> Session {
 pub fn timed_session(guest: &[&str], others: &[&str]) -> Session {
     let path = shared_checkpoint(guest);
     let mut overrides = owned(guest);
+    overrides.push(CONSTANT.to_owned());
     overrides.extend(owned(others));
     prepare_as("server", &overrides, &Source::File(path))
 }

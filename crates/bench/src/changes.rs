@@ -75,10 +75,15 @@ mod tests {
         assert_eq!(told, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
         let mut config = resolve("server", &[]).unwrap();
         let traffic = &mut config.loadgen.traffic;
-        traffic.streams = vec![StreamConfig { arrivals: Arrivals::Jitter, ..StreamConfig::of(traffic) }];
+        traffic.arrivals = Arrivals::Constant;
+        traffic.streams = vec![StreamConfig { ttl: 9, ..StreamConfig::of(traffic) }];
         let all = changes("server", &config).unwrap();
         let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
-        assert_eq!(told, [("loadgen.traffic.streams.0.arrivals", "constant", "jitter")]);
+        let [spacing, ttl] = [
+            ("loadgen.traffic.arrivals", "jitter", "constant"),
+            ("loadgen.traffic.streams.0.ttl", "64", "9"),
+        ];
+        assert_eq!(told, [spacing, ttl]);
         assert!(changes("fast", &resolve("fast", &[]).unwrap()).unwrap().is_empty());
     }
 }

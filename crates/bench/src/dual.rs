@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use doorbell_loadgen::{Kind, LatencySummary, Pacing, Rate, Returned};
+use doorbell_loadgen::{Arrivals, Kind, LatencySummary, Pacing, Rate, Returned};
 use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, Watched};
 use doorbell_sim::{Bytes, Clock, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
@@ -56,6 +56,10 @@ pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeG
         let problem =
             "a drive node sends frames of one size at a steady rate, without streams, frames and outstanding";
         return refused("loadgen.traffic", problem.to_owned());
+    }
+    if !matches!(traffic.arrivals, Arrivals::Constant | Arrivals::Jitter) {
+        let problem = "a drive node sends at equal distances; leave it out";
+        return refused("loadgen.traffic.arrivals", problem.to_owned());
     }
     if traffic.frame_size > FRAME_MAX {
         let problem =

@@ -426,8 +426,8 @@ impl Run<'_, '_, Machine> {
             measurement.volumes().0.frames
         };
         let traffic = &config.loadgen.traffic;
-        if !traffic.streams.is_empty() {
-            return self.until_offered_by_streams(frames, config);
+        if !traffic.streams.is_empty() || !traffic.is_constant() && traffic.outstanding.is_none() {
+            return self.until_offered_one_by_one(frames, config);
         }
         let link = config.port(0).link;
         let line = link.frames_per_second(traffic.frame_len());
@@ -446,8 +446,8 @@ impl Run<'_, '_, Machine> {
         }
     }
 
-    /// The same with streams, at the first generator: where arrivals are random, others may have sent some more or less.
-    fn until_offered_by_streams(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
+    /// The same with streams, or at distances that differ, at the first generator: where arrivals are random, others may have sent some more or less.
+    fn until_offered_one_by_one(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
         // The shortest time that a frame takes.
         let (rate, bits) =
             config.port(0).link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);

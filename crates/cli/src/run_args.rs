@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_bench::{BENCHMARKS, Benchmark, DriveConfig, DriveKind, Layers, Length, RunConfig, Source};
+use doorbell_bench::{BENCHMARKS, Benchmark, Layers, Length, RunConfig, Source};
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::{Base, PRESETS};
 use doorbell_sim::{Bytes, Ps};
@@ -279,18 +279,7 @@ impl RunArgs {
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut config = self.common.resolve_over(file, &defaults, &further)?;
-        let mut traffic = self.traffic.clone();
-        let own = &config.loadgen.traffic;
-        let open_loop = own.kind == Kind::Frames && own.streams.is_empty() && own.outstanding.is_none();
-        if self.rate.len() > 1
-            && self.script.script.is_none()
-            && open_loop
-            && config.options::<DriveConfig>().kind == DriveKind::Generator
-        {
-            // A table shows a trend, in which a program's pace that falls into step with some of the rates has no place.
-            traffic.arrivals.get_or_insert_with(|| "jitter".to_owned());
-        }
-        traffic.apply(frame_size, &mut config)?;
+        self.traffic.apply(frame_size, &mut config)?;
         if self.script.script.is_none() {
             config.run.image = self.script.image.clone().or(config.run.image);
         }
@@ -346,22 +335,22 @@ mod tests {
         run: RunArgs,
     }
 
-    fn arrivals(words: &str) -> Vec<Arrivals> {
+    fn arrivals(words: &str) -> Arrivals {
         let line = Line::try_parse_from(format!("doorbell testpmd {words}").split_whitespace()).unwrap();
         let config = line.run.configs(&[]).unwrap().remove(0);
-        config.loadgen.traffic.streams.iter().map(|stream| stream.arrivals).collect()
+        config.loadgen.traffic.arrivals
     }
 
     #[test]
-    fn a_table_of_rates_has_jitter_and_one_rate_has_none_unless_it_is_asked_for() {
-        assert_eq!(arrivals("--rate 1Mpps,2Mpps"), [Arrivals::Jitter]);
-        assert_eq!(arrivals("--rate 1Mpps,2Mpps --frame-size imix"), [Arrivals::Jitter]);
-        assert_eq!(arrivals("--rate 1Mpps,2Mpps --arrivals constant"), [Arrivals::Constant]);
-        assert_eq!(arrivals("--rate 1Mpps --arrivals jitter"), [Arrivals::Jitter]);
-        assert_eq!(arrivals("--rate 1Mpps"), []);
-        // What has a rhythm of its own, or cannot have streams, keeps it.
-        for set in ["drive.kind=node", "loadgen.traffic.kind=ping", "loadgen.traffic.outstanding=4"] {
-            assert_eq!(arrivals(&format!("--rate 1Mpps,2Mpps --set {set}")), [], "{set}");
+    fn one_rate_and_a_table_of_rates_are_the_same_experiment() {
+        for words in
+            ["--rate 1Mpps", "--rate 1Mpps,2Mpps", "--rate 1Mpps,2Mpps --frame-size imix", "--drive node"]
+        {
+            assert_eq!(arrivals(words), Arrivals::Jitter, "{words}");
         }
+        for words in ["--rate 1Mpps", "--rate 1Mpps,2Mpps --flows 5"] {
+            assert_eq!(arrivals(&format!("{words} --arrivals constant")), Arrivals::Constant, "{words}");
+        }
+        assert_eq!(arrivals("--rate 1Mpps --set loadgen.traffic.arrivals=poisson"), Arrivals::Poisson);
     }
 }

@@ -9,7 +9,7 @@ use doorbell_bench::{
     RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
 use doorbell_image::DebugSymbols;
-use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate, StreamConfig};
+use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate};
 use doorbell_sim::{Bytes, Frame};
 use doorbell_study::search::{frames_per_second, line_rate};
 
@@ -222,13 +222,20 @@ pub fn session(
     Ok(session)
 }
 
+/// Whether frames have jitter where a stream does not say otherwise. A drive node's have none.
+fn has_jitter(config: &RunConfig) -> bool {
+    let by_generator = config.options::<DriveConfig>().kind == DriveKind::Generator;
+    by_generator && config.loadgen.traffic.arrivals == Arrivals::Jitter
+}
+
 /// What holds for all loads of a table.
 fn said_of_table(config: &RunConfig) -> &'static str {
-    match &config.loadgen.traffic.streams[..] {
-        [only] if only.arrivals == Arrivals::Jitter => {
+    match has_jitter(config) && config.loadgen.traffic.streams.iter().all(|stream| stream.arrivals.is_none())
+    {
+        true => {
             "Frames come with jitter, that no rate may fall into step with the program; --arrivals constant has none (docs/traffic.md).\n"
         }
-        _ => "",
+        false => "",
     }
 }
 
@@ -236,12 +243,10 @@ fn said_of_table(config: &RunConfig) -> &'static str {
 pub(crate) fn what_is_sent(config: &RunConfig) -> String {
     let traffic = &config.loadgen.traffic;
     match traffic.streams.len() {
-        1 if traffic.streams[0]
-            == (StreamConfig { arrivals: Arrivals::Jitter, ..StreamConfig::of(traffic) }) =>
-        {
-            format!("{} frames with jitter", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64))
+        0 => {
+            let spread = if has_jitter(config) { " with jitter" } else { "" };
+            format!("{} frames{spread}", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64))
         }
-        0 => format!("{} frames", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64)),
         count => {
             let what = if count == 1 { "a stream".to_owned() } else { format!("{count} streams") };
             // A ramp's rate is the one that it begins with.

@@ -13,8 +13,8 @@ use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
 use doorbell_sim::Bytes;
 use doorbell_study::search::{
-    Event, Goal, Judged, LatencyBound, Precision, SearchRequest, Searched, Verdict, search_sizes,
-    search_summary, searched,
+    Event, Goal, Judged, LatencyBound, Precision, SEARCH_ARRIVALS, SearchRequest, Searched, Verdict,
+    search_sizes, search_summary, searched,
 };
 
 use crate::cluster::{Cluster, ClusterArgs};
@@ -129,7 +129,8 @@ impl SearchArgs {
         further.extend(warmup_given(self.warmup.as_deref())?);
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        let mut config = self.common.resolve_over(file, defaults, &further)?;
+        let defaults = [defaults, &[SEARCH_ARRIVALS]].concat();
+        let mut config = self.common.resolve_over(file, &defaults, &further)?;
         self.traffic.apply(self.mix(), &mut config)?;
         Ok(config)
     }

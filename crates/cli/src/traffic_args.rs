@@ -21,7 +21,8 @@ pub struct TrafficArgs {
     pub traffic: Option<PathBuf>,
     /// When frames are due: constant, jitter, poisson, …
     ///
-    /// Several rates have jitter unless told otherwise. Others have parameters, such as "{ pareto = { shape = 1.5 } }".
+    /// The default is jitter; of a search, which is RFC 2544's, constant. Others have parameters, such as "{ pareto = { shape = 1.5 } }".
+    /// A drive node always sends at equal distances.
     #[arg(long, value_name = "PROCESS")]
     pub arrivals: Option<String>,
     /// Send so many flows in turn, by as many UDP source ports
@@ -64,10 +65,14 @@ impl TrafficArgs {
         if let Some(option) = option.filter(|_| !traffic.streams.is_empty()) {
             bail!("{option}: the traffic has streams of its own; say there what each of them is like");
         }
-        if sizes.is_none() && self.arrivals.is_none() && self.flows.is_none() {
-            return Ok(());
+        if let Some(text) = &self.arrivals {
+            traffic.arrivals = arrivals(text)?;
         }
-        if let Some(option) = option.filter(|_| traffic.kind != Kind::Frames) {
+        if sizes.is_none() && self.flows.is_none() {
+            return Ok(config.validate()?);
+        }
+        if traffic.kind != Kind::Frames {
+            let option = if sizes.is_some() { "--frame-size" } else { "--flows" };
             bail!(
                 "{option}: only test frames can differ so, and this traffic is of requests (loadgen.traffic.kind)"
             );
@@ -78,9 +83,6 @@ impl TrafficArgs {
         let mut stream = StreamConfig::of(traffic);
         if let Some(text) = sizes {
             stream.size = text.parse::<Sizes>().context("--frame-size")?;
-        }
-        if let Some(text) = &self.arrivals {
-            stream.arrivals = arrivals(text)?;
         }
         stream.sweeps.extend(self.flows.map(|count| SweepConfig::upwards(Field::SourcePort, count)));
         traffic.streams = vec![stream];
@@ -128,7 +130,7 @@ mod tests {
         let config = applied(&args, Some("imix"), &["loadgen.traffic.rate=3Mpps"]).unwrap();
         let [stream] = config.loadgen.traffic.streams.as_slice() else { panic!("one stream") };
         assert_eq!(
-            (stream.rate.to_string(), stream.arrivals, stream.flows()),
+            (stream.rate.to_string(), config.loadgen.traffic.arrivals, stream.flows()),
             ("3Mpps".into(), Arrivals::Poisson, 100)
         );
         assert_eq!(stream.size, "imix".parse().unwrap());
@@ -150,8 +152,13 @@ mod tests {
         assert!(error.starts_with("--frame-size: ") && error.contains("imix"), "{error}");
         let flows = TrafficArgs { flows: Some(0), ..TrafficArgs::default() };
         assert!(applied(&flows, None, &[]).unwrap_err().starts_with("--flows: 0"));
-        let error = applied(&arrivals("poisson"), None, &["loadgen.traffic.kind=ping"]).unwrap_err();
-        assert!(error.starts_with("--arrivals: only test frames"), "{error}");
+        assert!(
+            applied(&arrivals("poisson"), None, &["loadgen.traffic.kind=ping"]).is_ok(),
+            "requests are spread, too"
+        );
+        let flows = TrafficArgs { flows: Some(2), ..TrafficArgs::default() };
+        let error = applied(&flows, None, &["loadgen.traffic.kind=ping"]).unwrap_err();
+        assert!(error.starts_with("--flows: only test frames"), "{error}");
         let mut config = resolve("fast", &[]).unwrap();
         config.loadgen.traffic.streams = vec![StreamConfig::default()];
         let error = arrivals("poisson").apply(None, &mut config).unwrap_err().to_string();

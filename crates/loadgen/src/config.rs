@@ -11,7 +11,7 @@ use crate::frame::ADDRESS_BYTES;
 use crate::rate::Rate;
 use crate::requests::{self, MemcachedConfig, Operation};
 use crate::responder::ResponderConfig;
-use crate::streams::{STREAMS_MAX, StreamConfig};
+use crate::streams::{Arrivals, STREAMS_MAX, StreamConfig};
 
 /// A load generator, as configuration files write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,8 @@ pub struct TrafficConfig {
     pub rate: Rate,
     /// Bytes of each frame with its FCS, 64 B to 16 KiB. Requests to memcached are as long as their text.
     pub frame_size: Bytes,
+    /// How frames or requests are spread over time. Jitter keeps programs from falling into step with them; RFC 2544 has `constant`.
+    pub arrivals: Arrivals,
     /// From the start of the traffic to the first frame.
     pub start_after: Ps,
     /// Stop after so many frames, at least 1.
@@ -118,6 +120,7 @@ impl Default for TrafficConfig {
             kind: Kind::Frames,
             rate: Rate::Frames(1_000_000),
             frame_size: Bytes(64),
+            arrivals: Arrivals::Jitter,
             start_after: Ps::ZERO,
             frames: None,
             duration: None,
@@ -190,6 +193,9 @@ pub enum ConfigError {
     /// No request could be sent, or it would never be given up.
     #[error("{0} is zero; it must be at least {1}")]
     Zero(&'static str, &'static str),
+    /// An arrival process that cannot be.
+    #[error("arrivals: {0}")]
+    Arrivals(String),
     /// What memcached cannot be asked.
     #[error("memcached.{0}")]
     Memcached(String),
@@ -237,6 +243,9 @@ impl TrafficConfig {
         }
         if self.timeout == Ps::ZERO {
             return Err(ConfigError::Zero("timeout", "\"1ps\""));
+        }
+        if let Some(problem) = self.arrivals.problem() {
+            return Err(ConfigError::Arrivals(problem));
         }
         if let Some(problem) = self.memcached.problem() {
             return Err(ConfigError::Memcached(problem));
@@ -294,6 +303,15 @@ impl TrafficConfig {
         match self.streams.is_empty() {
             true => self.rate,
             false => self.total.unwrap_or(Rate::Times(Rate::ONCE)),
+        }
+    }
+
+    /// Whether all frames are due at equal distances.
+    pub fn is_constant(&self) -> bool {
+        let own = |stream: &StreamConfig| stream.arrivals.unwrap_or(self.arrivals);
+        match &self.streams[..] {
+            [] => self.arrivals == Arrivals::Constant,
+            streams => streams.iter().all(|stream| own(stream) == Arrivals::Constant),
         }
     }
 

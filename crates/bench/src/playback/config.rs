@@ -190,7 +190,7 @@ impl Default for PlaybackConfig {
             warmup: Warmup::Percent(50),
             instructions: None,
             rate: None,
-            arrivals: Arrivals::Constant,
+            arrivals: Arrivals::default(),
             window: None,
             pages,
             page_size,
@@ -217,7 +217,7 @@ impl Options for PlaybackConfig {
                 "frames come at a rate or behind answers; leave playback.rate or playback.window out";
             return Err(ConfigError::new("playback.window", problem));
         }
-        if self.arrivals != Arrivals::Constant && self.rate.is_none() {
+        if self.arrivals != Arrivals::default() && self.rate.is_none() {
             let problem =
                 "frames come as they did, or behind answers, unless there is a rate; give playback.rate";
             return Err(ConfigError::new("playback.arrivals", problem));

@@ -44,10 +44,10 @@ pub enum Spacing {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
     /// At equal distances.
-    #[default]
     Constant,
     /// Each frame somewhere, evenly, in a time of its own: these times are equal, and follow each other without a gap. So the rate is
     /// as exact as a constant one, and no program's pace can fall into step with the frames.
+    #[default]
     Jitter,
     /// A Poisson process.
     #[serde(alias = "exponential")]

@@ -26,8 +26,8 @@ pub struct StreamConfig {
     pub rate: Rate,
     /// The rate changes steadily from `rate` to another one, and then stays there.
     pub ramp: Option<Ramp>,
-    /// How frames are spread over time.
-    pub arrivals: Arrivals,
+    /// How frames are spread over time; without it, as the traffic's are.
+    pub arrivals: Option<Arrivals>,
     /// Bytes of the frames with FCS: what the headers and the signature need to 16 KiB.
     pub size: Sizes,
     /// Which size comes when.
@@ -134,7 +134,7 @@ impl Default for StreamConfig {
             name: None,
             rate: Rate::Frames(1_000_000),
             ramp: None,
-            arrivals: Arrivals::default(),
+            arrivals: None,
             size: Sizes::default(),
             size_order: SizeOrder::default(),
             vlans: Vec::new(),
@@ -319,9 +319,7 @@ impl StreamConfig {
                 "{key} is of frames that are made; packets of a capture have their own (see replay)"
             ));
         }
-        if self.timing() == Some(Timing::Stamps)
-            && (self.ramp.is_some() || self.arrivals != Arrivals::Constant)
-        {
+        if self.timing() == Some(Timing::Stamps) && (self.ramp.is_some() || self.arrivals.is_some()) {
             return Some(
                 "arrivals and ramp need replay = { timing = \"rate\" }; by its stamps, a capture has its own"
                     .into(),
@@ -363,7 +361,8 @@ impl StreamConfig {
         if self.frames == Some(0) || self.duration == Some(Ps::ZERO) {
             return Some("frames or duration is zero, so that nothing would be sent; leave it out".into());
         }
-        self.arrivals.problem().map(|problem| format!("arrivals: {problem}"))
+        let arrivals = self.arrivals.and_then(Arrivals::problem);
+        arrivals.map(|problem| format!("arrivals: {problem}"))
     }
 }
 

@@ -109,12 +109,29 @@ impl Lane {
         let course = Course { begin, ramp: None, stamps: None };
         Lane {
             source: Source::of(traffic, generator, key),
-            clock: Clock::new(course, Arrivals::Constant, key, (None, None), link.rate.0),
+            // Due as the frames of a first stream are.
+            clock: Clock::new(
+                course,
+                traffic.arrivals,
+                clock_key(stream_key(key, 1)),
+                (None, None),
+                link.rate.0,
+            ),
             start_after: Ps::ZERO,
             returned_below: 0,
             flows_returned_below: Vec::new(),
         }
     }
+}
+
+/// The key of all that is random of a stream, by its place from 1.
+fn stream_key(key: u64, place: u64) -> u64 {
+    hash(key ^ hash(place))
+}
+
+/// The key of a stream's arrivals.
+fn clock_key(stream_key: u64) -> u64 {
+    hash(stream_key ^ 1)
 }
 
 /// The lanes of the traffic's streams, and the mean size of all their frames with FCS.
@@ -140,12 +157,18 @@ fn lanes(
         traffic.streams.iter().zip(courses).zip(replays).zip(flows_kept(&traffic.streams)).zip(1u64..);
     let lane =
         |((((stream, course), replay), flows), place): ((((&StreamConfig, _), Option<_>), u64), u64)| {
-            let own_key = hash(key ^ hash(place));
+            let own_key = stream_key(key, place);
             let ends = (frames_at_most(stream, replay.as_deref()), stream.duration);
             let made = || FrameMaker::of_stream(traffic, stream, generator, key, own_key);
             Lane {
                 source: replay.map_or_else(|| Source::Made(made()), Source::Replay),
-                clock: Clock::new(course, stream.arrivals, hash(own_key ^ 1), ends, link.rate.0),
+                clock: Clock::new(
+                    course,
+                    stream.arrivals.unwrap_or(traffic.arrivals),
+                    clock_key(own_key),
+                    ends,
+                    link.rate.0,
+                ),
                 start_after: stream.start_after,
                 returned_below: 0,
                 flows_returned_below: vec![0; flows as usize],

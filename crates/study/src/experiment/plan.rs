@@ -21,7 +21,7 @@ use super::file::{ExperimentFile, SearchSpec};
 use super::names;
 use super::sample::draw;
 use super::value::as_set;
-use crate::search::{Goal, Precision, SearchRequest};
+use crate::search::{Goal, Precision, SEARCH_ARRIVALS, SearchRequest};
 
 /// More points than this are a mistake.
 const POINTS_MAX: usize = 100_000;
@@ -427,7 +427,9 @@ fn config(
         let key = if matches!(rate, Rate::Times(_)) { "total" } else { "rate" };
         overrides.push(format!("loadgen.traffic.{key}={rate}"));
     }
-    let config = Layers { defaults: known.defaults, ..Layers::of(base, &overrides) }.resolve()?;
+    let mut defaults = known.defaults.to_vec();
+    defaults.extend(matches!(work, Work::Search(_)).then_some(SEARCH_ARRIVALS));
+    let config = Layers { defaults: &defaults, ..Layers::of(base, &overrides) }.resolve()?;
     if config.options::<DriveConfig>().kind == DriveKind::Node {
         driven_guests(known, &config)?;
     }

@@ -5,6 +5,10 @@ use std::str::FromStr;
 
 use doorbell_sim::Ps;
 
+/// What a search sends unless told otherwise: RFC 2544 (section 20) tests with RFC 1242's constant load (section 3.4), frames at equal
+/// distances. It is a default such as a benchmark's, below a user's own settings.
+pub const SEARCH_ARRIVALS: &str = "loadgen.traffic.arrivals=constant";
+
 /// The share of frames that may be lost, and how long round trips may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {

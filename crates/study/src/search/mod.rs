@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 
 use doorbell_sim::Ps;
 
-pub use goal::{Goal, LatencyBound, Precision};
+pub use goal::{Goal, LatencyBound, Precision, SEARCH_ARRIVALS};
 pub use judge::{Judged, Lengths, Verdict, least_frames};
 pub use machine::{MachineSystem, frames_per_second, line_rate};
 pub use next::{Answer, Bracket, Ended, Seen};
