@@ -145,7 +145,7 @@ impl Cache {
         CacheStats { accesses, ..self.stats.clone() }
     }
 
-    /// Puts a line in that comes at a time from a level; time 0 says that nobody waits for it.
+    /// Puts a line in that comes at a time from a level; time 0 says that nobody waits for it. `reused`: it was used here before.
     #[inline]
     pub fn insert(
         &mut self,
@@ -153,8 +153,9 @@ impl Cache {
         flags: Flags,
         mask: u32,
         (at, level): (u64, Level),
+        reused: bool,
     ) -> (Slot, Option<Evicted>) {
-        let (slot, evicted) = self.tags.insert(line, flags, mask, (at, level as u8));
+        let (slot, evicted) = self.tags.insert(line, flags, mask, (at, level as u8), reused);
         self.stats.fills += 1;
         if let Some(evicted) = evicted {
             self.stats.evictions += 1;

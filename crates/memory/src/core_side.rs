@@ -176,7 +176,11 @@ impl<M: MainMemory> MemorySystem<M> {
         let out = if TIMED { l1.admit(noticed) } else { 0 };
         let request = LineRequest { hart: h, line, own, code, why: Why::Demand, words: word(access.addr) };
         let answer = self.request_for_l1::<TIMED>(request, out);
-        self.harts[h].l1(code).stats.missed(answer.flags.class());
+        let l1 = self.harts[h].l1(code);
+        l1.stats.missed(answer.flags.class());
+        if !upgrade {
+            l1.tags.missed(line);
+        }
         self.fill_l1::<TIMED>(request, &answer, out, upgrade);
         self.account::<TIMED>(h, (line, access.kind), answer.flags, answer.level, cycle, answer.at);
         if self.harts[h].l1(code).prefetcher.is_on() {
@@ -259,6 +263,9 @@ impl<M: MainMemory> MemorySystem<M> {
         if request.why == Why::Demand {
             l2.stats.missed(got.flags.class());
             l2.stats.upgrades += u64::from(upgrade);
+            if !upgrade {
+                l2.tags.missed(request.line);
+            }
         }
         let mut free = at;
         let found = if upgrade { l2.tags.find(request.line) } else { None };
@@ -317,10 +324,10 @@ impl<M: MainMemory> MemorySystem<M> {
                 }
             }
             None => {
-                let (_, evicted) = l1.insert(request.line, flags, u32::MAX, (answer.at, answer.level));
+                let (_, evicted) = l1.insert(request.line, flags, u32::MAX, (answer.at, answer.level), false);
                 if let Some(evicted) = evicted.filter(|_| *directory) {
                     free = self.leave_l1::<TIMED>(request.hart, request.code, evicted, free);
-                } else if let Some(Evicted { line, flags }) = evicted
+                } else if let Some(Evicted { line, flags, .. }) = evicted
                     && flags.is_dirty()
                 {
                     let below = l2.tags.find(line).expect("the L2 includes the L1s");
@@ -349,7 +356,7 @@ impl<M: MainMemory> MemorySystem<M> {
         ready: (u64, Level),
     ) -> u64 {
         let hart = &mut self.harts[h];
-        let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready);
+        let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready, false);
         self.came(h, line);
         let Some(mut evicted) = evicted else { return ready.0 };
         self.left(h, evicted.line);
@@ -403,9 +410,10 @@ impl<M: MainMemory> MemorySystem<M> {
             hart.l2.tags.set_flags(slot, flags);
             return ready;
         }
+        let level = hart.l2.tags.ready(slot).1;
         hart.l2.give_up(slot);
         self.left(h, evicted.line);
-        self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags }, ready)
+        self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags, level }, ready)
     }
 
     /// Lets the L1's prefetcher see an access whose L1 look-up was over at `t`, and does what it asks for.

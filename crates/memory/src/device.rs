@@ -217,7 +217,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut free = data;
         if let Some(ways) = self.steering.read_ways(access) {
             let flags = Flags::EXCLUSIVE.with_class(class);
-            free = self.llc_insert::<TIMED>(line, flags, data, ways.0, data);
+            self.llc.tags.missed(line);
+            free = self.llc_insert::<TIMED>(line, flags, data, ways.0, data, false);
         }
         if TIMED && !merged {
             self.llc.hold(line, out, free);
@@ -268,6 +269,10 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             _ => self.steering.place(&inbound),
         };
+        let goes_to_cache = matches!(placement, Placement::Llc(_) | Placement::L2(..));
+        if slot.is_none() && !private.present && goes_to_cache {
+            self.llc.tags.missed(line);
+        }
         done = self.put::<TIMED>(line, slot, class, placement, Moment { at: done, stop: home });
         self.time(done)
     }
@@ -351,7 +356,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Placement::Llc(ways), None) => {
                 self.devices.allocations += 1;
                 self.placed();
-                self.llc_insert::<TIMED>(line, written, t, ways.0, 0)
+                self.llc_insert::<TIMED>(line, written, t, ways.0, 0, false)
             }
             (Placement::L2(hart, ways), slot) => {
                 self.devices.private_placements += 1;
@@ -393,7 +398,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Inclusion::Inclusive, Some(_)) => {}
             (Inclusion::Inclusive, None) => {
                 let copy = Flags::EXCLUSIVE.with_class(written.class());
-                free = self.llc_insert::<TIMED>(line, copy, t, ways, 0);
+                free = self.llc_insert::<TIMED>(line, copy, t, ways, 0, false);
             }
             (_, Some(slot)) => {
                 self.drop_from_llc(slot);
@@ -403,7 +408,7 @@ impl<M: MainMemory> MemorySystem<M> {
         free = free.max(self.track::<TIMED>(line, t));
         self.traffic.llc_to_core_bytes += 64;
         if !TIMED {
-            self.fill_l2::<false>(hart, line, written, (0, Level::Llc));
+            self.fill_l2::<false>(hart, line, written, (0, Level::L1));
             return 0;
         }
         let (home, core) = (self.home(line), self.core_stop(hart));

@@ -72,6 +72,8 @@ mod on_die_tests;
 #[cfg(test)]
 mod reference_tests;
 #[cfg(test)]
+mod scan_tests;
+#[cfg(test)]
 mod software_prefetch_tests;
 #[cfg(test)]
 mod state_tests;

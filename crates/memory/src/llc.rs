@@ -159,7 +159,8 @@ impl<M: MainMemory> MemorySystem<M> {
             self.deallocate_exclusive(request, look);
             return (data, Level::Peer, Flags::MODIFIED, 0);
         }
-        let line = Evicted { line: request.line, flags: Flags::MODIFIED.with_class(look.class) };
+        let flags = Flags::MODIFIED.with_class(look.class);
+        let line = Evicted { line: request.line, flags, level: 0 };
         // A copy goes home behind the line that goes to who asked.
         let copied = match TIMED {
             true => self.carry_behind(data, look.home),
@@ -267,11 +268,14 @@ impl<M: MainMemory> MemorySystem<M> {
         } else {
             self.count(request, false, look.class);
         }
+        if request.why == Why::Demand {
+            self.llc.tags.missed(request.line);
+        }
         let mut free = data;
         if self.inclusion != Inclusion::Exclusive {
             let flags = Flags::EXCLUSIVE.with_class(look.class);
             let ways = self.harts[request.hart].llc_ways;
-            free = self.llc_insert::<TIMED>(request.line, flags, data, ways, data);
+            free = self.llc_insert::<TIMED>(request.line, flags, data, ways, data, false);
         }
         if TIMED && !merged {
             self.llc.hold(request.line, out, data.max(free));
@@ -301,7 +305,9 @@ impl<M: MainMemory> MemorySystem<M> {
         let Some(slot) = self.llc.tags.find(evicted.line) else {
             debug_assert!(self.inclusion != Inclusion::Inclusive, "an inclusive LLC has what is above");
             let flags = evicted.flags.with_prefetched(false).with_watched(false);
-            return self.llc_insert::<TIMED>(evicted.line, flags, t, ways, 0);
+            // An exclusive LLC gave it away when it was used.
+            let reused = self.inclusion == Inclusion::Exclusive && evicted.level == Level::Llc as u8;
+            return self.llc_insert::<TIMED>(evicted.line, flags, t, ways, 0, reused);
         };
         let flags = self.llc.tags.flags(slot);
         let state = if evicted.flags.is_dirty() { Flags::MODIFIED } else { flags.state() };
@@ -311,8 +317,8 @@ impl<M: MainMemory> MemorySystem<M> {
         t
     }
 
-    /// Puts a line into the LLC at `t`. It comes from memory at `ready`, or is there if that is 0. Returns when room has been
-    /// made.
+    /// Puts a line into the LLC at `t`. It comes from memory at `ready`, or is there if that is 0. `reused`: it was used here before.
+    /// Returns when room has been made.
     pub(crate) fn llc_insert<const TIMED: bool>(
         &mut self,
         line: u32,
@@ -320,9 +326,10 @@ impl<M: MainMemory> MemorySystem<M> {
         t: u64,
         ways: u32,
         ready: u64,
+        reused: bool,
     ) -> u64 {
         let level = if ready == 0 { Level::L1 } else { Level::Dram };
-        let (_, evicted) = self.llc.insert(line, flags, ways, (ready, level));
+        let (_, evicted) = self.llc.insert(line, flags, ways, (ready, level), reused);
         self.occupancy[flags.class() as usize] += 1;
         match evicted {
             Some(evicted) => self.llc_victim::<TIMED>(evicted, t),

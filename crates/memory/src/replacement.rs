@@ -5,6 +5,16 @@
 //! and DRRIP, which duels between SRRIP and BRRIP over 32 leader sets each of 2048 (fewer in small caches) with a 10-bit selector.
 //! BRRIP's one insertion in 32 that is not distant comes by counting, not by chance. NRU is RRIP with predictions of one bit.
 //!
+//! The duel counts misses: look-ups on demand, by cores or devices, that do not find their line in a leader set. Not counted are
+//! lines that are put in without such a look-up: victims of the caches above, copies of written lines, and what is fetched ahead.
+//! An exclusive cache is filled by victims alone, and in any cache as many of them come to the leaders of one policy as to those
+//! of the other, whichever keeps more. Prefetches do not count as nobody waits for them (Wu et al., "PACMan", MICRO 2011).
+//!
+//! An exclusive cache gives a line away when it is used, and its prediction with it. So the caches above remember which lines came
+//! from it, and such a line is put in as one that was used again (Jaleel et al., "High Performing Cache Hierarchies for Server
+//! Workloads", HPCA 2015; in Gaur, Chaudhuri and Subramoney, "Bypass and Insertion Algorithms for Exclusive Last-level Caches",
+//! ISCA 2011, by a count of such trips).
+//!
 //! A victim may be wanted of some ways only, of those in which devices' or cores' lines may be put. The search then goes through
 //! these, from the lowest, and where none of them is distant, only they age: were the others aged too, a device that streams
 //! through its ways would make the lines beside them look as old as its own. Hits count in all ways, whosever line it is; and the
@@ -56,6 +66,14 @@ enum Form {
     Stamps,
     /// NRU and RRIP: a prediction a line.
     Predictions,
+}
+
+/// Which of the two duelling policies a set always follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leader {
+    Srrip,
+    Brrip,
+    None,
 }
 
 /// The word of a set of which nothing was used yet.
@@ -149,30 +167,51 @@ impl Replacer {
         self.state.stamp = self.ways as u32;
     }
 
-    /// A new line, which missed in this set.
+    /// A line is put in. `reused`: it was used here before it went to the caches above.
     #[inline]
-    pub fn insert(&mut self, order: &mut u64, set: usize, way: usize) {
+    pub fn insert(&mut self, order: &mut u64, set: usize, way: usize, reused: bool) {
         match self.kind {
-            Replacement::Lru | Replacement::Nru => self.touch(order, set, way),
-            Replacement::Srrip => self.state.ranks[set * self.ways + way] = LONG,
-            Replacement::Drrip => self.state.ranks[set * self.ways + way] = self.duel(set),
+            Replacement::Srrip if !reused => self.state.ranks[set * self.ways + way] = LONG,
+            Replacement::Drrip if !reused => self.state.ranks[set * self.ways + way] = self.prediction(set),
+            _ => self.touch(order, set, way),
         }
     }
 
-    fn duel(&mut self, set: usize) -> u32 {
+    /// Whose leader a set is.
+    fn leader(&self, set: usize) -> Leader {
         // Fewer sets than those of a constituency are a power of two.
         let region = self.sets.min(CONSTITUENCY);
         debug_assert!(region.is_power_of_two());
-        let bimodal = match set & (region - 1) {
-            0 => {
-                self.state.selector = (self.state.selector + 1).min(SELECTOR_MAX);
-                false
-            }
-            other if other == region / 2 => {
-                self.state.selector = self.state.selector.saturating_sub(1);
-                true
-            }
-            _ => self.state.selector > SELECTOR_MAX / 2,
+        match set & (region - 1) {
+            0 => Leader::Srrip,
+            other if other == region / 2 => Leader::Brrip,
+            _ => Leader::None,
+        }
+    }
+
+    /// A look-up on demand has missed in this set.
+    #[inline]
+    pub fn missed(&mut self, set: usize) {
+        if self.kind == Replacement::Drrip {
+            self.count_miss(set);
+        }
+    }
+
+    #[inline(never)]
+    fn count_miss(&mut self, set: usize) {
+        match self.leader(set) {
+            Leader::Srrip => self.state.selector = (self.state.selector + 1).min(SELECTOR_MAX),
+            Leader::Brrip => self.state.selector = self.state.selector.saturating_sub(1),
+            Leader::None => {}
+        }
+    }
+
+    /// DRRIP's prediction for a new line.
+    fn prediction(&mut self, set: usize) -> u32 {
+        let bimodal = match self.leader(set) {
+            Leader::Srrip => false,
+            Leader::Brrip => true,
+            Leader::None => self.state.selector > SELECTOR_MAX / 2,
         };
         if !bimodal {
             return LONG;
@@ -225,6 +264,12 @@ impl Replacer {
             Form::Order => 15 - (0..16).find(|place| order >> (4 * place) & 0xf == way as u64).unwrap(),
             _ => self.state.ranks[set * self.ways + way],
         }
+    }
+
+    /// Above its middle BRRIP is followed.
+    #[cfg(test)]
+    pub fn selector(&self) -> u16 {
+        self.state.selector
     }
 
     #[cfg(test)]

@@ -20,7 +20,7 @@ impl Sets {
     }
 
     fn insert(&mut self, set: usize, way: usize) {
-        self.replacer.insert(&mut self.orders[set], set, way);
+        self.replacer.insert(&mut self.orders[set], set, way, false);
     }
 
     fn victim(&mut self, set: usize, mask: u32) -> usize {
@@ -88,12 +88,49 @@ fn drrip_follows_the_leader_that_misses_less() {
     let mut drrip = Sets::new(64, 2, Replacement::Drrip);
     drrip.insert(1, 0);
     assert_eq!(drrip.rank(1, 0), LONG, "at first as SRRIP");
-    (0..2).for_each(|_| drrip.insert(0, 0));
+    drrip.replacer.missed(0);
     drrip.insert(1, 0);
     assert_eq!(drrip.rank(1, 0), DISTANT, "SRRIP's leader misses more");
-    (0..3).for_each(|_| drrip.insert(32, 0));
+    (0..2).for_each(|_| drrip.replacer.missed(32));
     drrip.insert(1, 0);
     assert_eq!(drrip.rank(1, 0), LONG, "BRRIP's leader misses more");
+}
+
+#[test]
+fn the_duel_counts_misses_of_leader_sets_and_no_insertions() {
+    let mut drrip = Sets::new(128, 2, Replacement::Drrip);
+    let selector = |drrip: &Sets| drrip.replacer.state.selector;
+    let at_first = selector(&drrip);
+    (0..128).for_each(|set| drrip.insert(set, 0));
+    (0..128).for_each(|set| drrip.touch(set, 0));
+    assert_eq!(selector(&drrip), at_first, "what is put in or used has not missed");
+    (0..128).filter(|set| set % 32 != 0).for_each(|set| drrip.replacer.missed(set));
+    assert_eq!(selector(&drrip), at_first, "sets that follow");
+    drrip.replacer.missed(64);
+    assert_eq!(selector(&drrip), at_first + 1, "a leader of SRRIP");
+    drrip.replacer.missed(96);
+    assert_eq!(selector(&drrip), at_first, "a leader of BRRIP");
+    for kind in [Replacement::Lru, Replacement::Nru, Replacement::Srrip] {
+        let mut sets = Sets::new(128, 2, kind);
+        sets.replacer.missed(0);
+        assert_eq!(sets.replacer.state, Replacer::new(128, 2, kind).state, "{kind:?} does not duel");
+    }
+}
+
+#[test]
+fn a_line_that_comes_back_is_put_in_as_one_that_was_used_again() {
+    for kind in [Replacement::Nru, Replacement::Srrip, Replacement::Drrip] {
+        // In sets of both leaders.
+        for set in [0, 32] {
+            let mut sets = Sets::new(64, 2, kind);
+            sets.replacer.insert(&mut sets.orders[set], set, 0, true);
+            assert_eq!(sets.rank(set, 0), 0, "{kind:?}");
+            assert_eq!(sets.replacer.state.throttle, 0, "it takes nobody's turn");
+        }
+    }
+    let mut lru = filled(Replacement::Lru, 4);
+    lru.replacer.insert(&mut lru.orders[0], 0, 1, true);
+    assert_eq!(lru.rank(0, 1), 15, "the line used last, as any new one");
 }
 
 #[test]
@@ -162,18 +199,22 @@ impl Papers {
             .for_each(|way| *way = None);
     }
 
+    /// A look-up that does not find its line.
+    fn look_up_in_vain(&mut self, line: u32) {
+        let leaders = self.sets.min(64);
+        match line % self.sets % leaders {
+            0 => self.misses_of_leaders = 1023.min(self.misses_of_leaders + 1),
+            place if place == leaders / 2 => self.misses_of_leaders = 0.max(self.misses_of_leaders - 1),
+            _ => {}
+        }
+    }
+
     /// What a new line of this set is taken for.
     fn prediction(&mut self, set: u32) -> u64 {
         let leaders = self.sets.min(64);
         let bimodal = match (self.policy, set % leaders) {
-            (Replacement::Drrip, 0) => {
-                self.misses_of_leaders = 1023.min(self.misses_of_leaders + 1);
-                false
-            }
-            (Replacement::Drrip, place) if place == leaders / 2 => {
-                self.misses_of_leaders = 0.max(self.misses_of_leaders - 1);
-                true
-            }
+            (Replacement::Drrip, 0) => false,
+            (Replacement::Drrip, place) if place == leaders / 2 => true,
             (Replacement::Drrip, _) => self.misses_of_leaders >= 512,
             _ => false,
         };
@@ -181,12 +222,13 @@ impl Papers {
         if bimodal && !self.bimodal.is_multiple_of(32) { 3 } else { 2 }
     }
 
-    /// Puts a missing line into one of the ways that may be; returns the line that leaves.
-    fn miss(&mut self, line: u32, mask: u32) -> Option<u32> {
+    /// Puts a line that is not there into one of the ways that may be; returns the line that leaves.
+    fn put_in(&mut self, line: u32, mask: u32, reused: bool) -> Option<u32> {
         let (policy, time) = (self.policy, self.time);
         let known = match policy {
             Replacement::Lru => time,
             Replacement::Nru => 0,
+            _ if reused => 0,
             Replacement::Srrip | Replacement::Drrip => self.prediction(line % self.sets),
         };
         let set = self.set(line);
@@ -239,8 +281,15 @@ fn each_policy_gives_up_the_line_that_its_paper_says_whatever_the_ways_and_inval
                 None => {
                     let mask =
                         (1 << rng.below(u64::from(ways)) | rng.next_u64() as u32) & WayMask::first(ways).0;
-                    let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, (0, 0)).1;
-                    let expected = papers.miss(line, mask);
+                    // Now and then a victim from above, some of which had been used here.
+                    let (victim, reused) = (rng.below(4) == 0, rng.below(8) == 0);
+                    if !victim {
+                        tags.missed(line);
+                        papers.look_up_in_vain(line);
+                    }
+                    let reused = victim && reused;
+                    let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, (0, 0), reused).1;
+                    let expected = papers.put_in(line, mask, reused);
                     assert_eq!(
                         evicted.map(|evicted| evicted.line),
                         expected,

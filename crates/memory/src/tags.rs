@@ -4,112 +4,31 @@
 //! be: one such line for up to 9 ways, two for up to 22. When lines arrive stands apart, as it is asked for only shortly after they
 //! have come. A tag is the whole line number. Data are not here: they are in RAM.
 
+mod flags;
 mod quick;
 
 use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::aligned::Aligned;
-use crate::class::DataClass;
 use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState};
 use crate::slices::Slices;
 use crate::ways::{WAYS_MAX, WayMask};
 
+pub(crate) use flags::Flags;
 use quick::{Foremost, NOBODY, fixed, quick_use, ways_of};
 pub(crate) use quick::{Quick, ways_of_many};
 
 /// No line.
 const EMPTY: u32 = u32::MAX;
 
-/// What is known of a line besides its number, in one byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Flags(pub u8);
-
-impl Flags {
-    /// Readable, and so perhaps elsewhere too.
-    pub const SHARED: Flags = Flags(1);
-    /// Nobody else has it; unwritten.
-    pub const EXCLUSIVE: Flags = Flags(2);
-    /// Nobody else has it; newer than what lies below.
-    pub const MODIFIED: Flags = Flags(3);
-    const STATE: u8 = 3;
-    /// Fetched ahead and not used yet.
-    const PREFETCHED: u8 = 4;
-    /// Written by a device and not used yet.
-    const FRESH: u8 = 8;
-    const CLASS_SHIFT: u8 = 4;
-    /// In a private cache, of a line that harts have taken from each other: stores to it are looked at.
-    const WATCHED: u8 = 0x80;
-
-    pub const fn state(self) -> Flags {
-        Flags(self.0 & Flags::STATE)
-    }
-
-    pub const fn is_writable(self) -> bool {
-        self.0 & 2 != 0
-    }
-
-    pub const fn is_dirty(self) -> bool {
-        self.0 & Flags::STATE == 3
-    }
-
-    pub const fn is_prefetched(self) -> bool {
-        self.0 & Flags::PREFETCHED != 0
-    }
-
-    /// Written by a device, and used neither by a core nor by a device since.
-    pub const fn is_fresh(self) -> bool {
-        self.0 & Flags::FRESH != 0
-    }
-
-    pub const fn class(self) -> DataClass {
-        DataClass::from_bits(self.0 >> Flags::CLASS_SHIFT & 7)
-    }
-
-    pub const fn with_state(self, state: Flags) -> Flags {
-        Flags(self.0 & !Flags::STATE | state.0)
-    }
-
-    pub const fn with_class(self, class: DataClass) -> Flags {
-        Flags(self.0 & 0x8f | (class as u8) << Flags::CLASS_SHIFT)
-    }
-
-    pub const fn with_prefetched(self, yes: bool) -> Flags {
-        Flags(self.0 & !Flags::PREFETCHED | (yes as u8) << 2)
-    }
-
-    pub const fn with_fresh(self, yes: bool) -> Flags {
-        Flags(self.0 & !Flags::FRESH | (yes as u8) << 3)
-    }
-
-    pub const fn is_watched(self) -> bool {
-        self.0 & Flags::WATCHED != 0
-    }
-
-    pub const fn with_watched(self, yes: bool) -> Flags {
-        Flags(self.0 & !Flags::WATCHED | (yes as u8) << 7)
-    }
-
-    /// Whether a store to it changes nothing that anybody looks at.
-    pub const fn takes_stores(self) -> bool {
-        self.0 & (Flags::STATE | Flags::WATCHED) == Flags::MODIFIED.0
-    }
-
-    /// Whether the class is a device's.
-    pub const fn is_network(self) -> bool {
-        self.0 >> Flags::CLASS_SHIFT & 7 >= DataClass::Header as u8
-    }
-
-    fn is_possible(self) -> bool {
-        self.0 & Flags::STATE != 0 && self.0 >> Flags::CLASS_SHIFT & 7 < DataClass::COUNT as u8
-    }
-}
-
 /// A line that has left a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evicted {
     pub line: u32,
     pub flags: Flags,
+    /// From which level it had come, as a number below 8.
+    pub level: u8,
 }
 
 /// Bits of a line's word, in a snapshot, below the time.
@@ -368,8 +287,15 @@ impl Tags {
         (block[0], block[1]) = (order as u32, (order >> 32) as u32);
     }
 
+    /// A look-up on demand has not found the line.
+    #[inline]
+    pub fn missed(&mut self, line: u32) {
+        let set = self.set(line) as usize;
+        self.replacer.missed(set);
+    }
+
     /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves. The line comes at
-    /// `at` from a level with this number.
+    /// `at` from a level with this number. `reused`: it was used here before.
     #[inline]
     pub fn insert(
         &mut self,
@@ -377,6 +303,7 @@ impl Tags {
         flags: Flags,
         mask: u32,
         (at, level): (u64, u8),
+        reused: bool,
     ) -> (Slot, Option<Evicted>) {
         let (set, ways) = (self.set(line), self.ways);
         self.changed(set);
@@ -387,7 +314,7 @@ impl Tags {
             0 => self.replacer.victim(order, set as usize, mask),
             _ => free.trailing_zeros() as usize,
         };
-        self.replacer.insert(&mut order, set as usize, way);
+        self.replacer.insert(&mut order, set as usize, way, reused);
         (block[0], block[1]) = (order as u32, (order >> 32) as u32);
         block[FREE] &= !(1 << way);
         if at > 0 {
@@ -397,8 +324,10 @@ impl Tags {
         let (word, shift) = (HEADER + ways + way / 4, way % 4 * 8);
         let old_flags = Flags((block[word] >> shift) as u8);
         block[word] = block[word] & !(0xff << shift) | u32::from(flags.0) << shift;
-        *self.ready.one_mut(set as usize * ways + way) = at << 3 | u64::from(level);
-        let gone = if free == 0 { Some(Evicted { line: old_line, flags: old_flags }) } else { None };
+        let ready = self.ready.one_mut(set as usize * ways + way);
+        let old_level = (std::mem::replace(ready, at << 3 | u64::from(level)) & 7) as u8;
+        let old = Evicted { line: old_line, flags: old_flags, level: old_level };
+        let gone = if free == 0 { Some(old) } else { None };
         (Slot::new(set, way as u32), gone)
     }
 
@@ -435,6 +364,12 @@ impl Tags {
             std::cmp::Reverse(self.replacer.rank(order, set as usize, slot.way() as usize))
         });
         slots.iter().map(|slot| (self.line(*slot), self.flags(*slot))).collect()
+    }
+
+    /// The selector of DRRIP's duel.
+    #[cfg(test)]
+    pub fn selector(&self) -> u16 {
+        self.replacer.selector()
     }
 
     /// Bytes that the tags take on the host.

@@ -86,7 +86,7 @@ impl Directory {
             tags.touch(slot);
             return None;
         }
-        let (_, evicted) = tags.insert(line, Flags::SHARED, u32::MAX, (0, 0));
+        let (_, evicted) = tags.insert(line, Flags::SHARED, u32::MAX, (0, 0), false);
         evicted.map(|evicted| evicted.line)
     }
 
@@ -191,6 +191,6 @@ impl<M: MainMemory> MemorySystem<M> {
         let state = if found.dirty { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         let flags = state.with_class(self.classes.get(victim)).with_fresh(found.fresh);
         let ways = bits(found.harts).next().map_or(self.core_ways, |hart| self.harts[hart].llc_ways);
-        self.evict_into_llc::<TIMED>(Evicted { line: victim, flags }, answered, ways)
+        self.evict_into_llc::<TIMED>(Evicted { line: victim, flags, level: 0 }, answered, ways)
     }
 }
