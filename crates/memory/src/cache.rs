@@ -1,6 +1,6 @@
 //! One cache: tags, and what limits how fast they can be used.
 
-use doorbell_sim::memory::Level;
+use doorbell_sim::memory::{LINE_BYTES, Level};
 use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::config::CacheConfig;
 use crate::in_flight::{InFlight, InFlightState};
 use crate::prefetch::{Prefetcher, PrefetcherState};
 use crate::replacement::ReplacerState;
-use crate::slots::{Ports, SlotsState};
+use crate::slots::{Link, Ports, SlotsState};
 use crate::stats::CacheStats;
 use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 
@@ -17,6 +17,10 @@ use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 pub(crate) struct Cache {
     pub tags: Tags,
     pub ports: Ports,
+    /// Ports that the writing of a line takes.
+    pub fill_ports: u32,
+    /// The way of lines to the caches above, if it is narrower than the ports.
+    pub data: Option<Link>,
     pub mshrs: InFlight,
     pub buffer: InFlight,
     pub latency: u64,
@@ -35,6 +39,7 @@ pub(crate) struct Cache {
 pub(crate) struct CacheState {
     tags: (TagsState, ReplacerState),
     ports: SlotsState,
+    data: Option<SlotsState>,
     mshrs: InFlightState,
     buffer: InFlightState,
     prefetcher: PrefetcherState,
@@ -61,6 +66,8 @@ impl Cache {
             quick: false,
             tags,
             ports: Ports::new(config.ports, window),
+            fill_ports: config.fill_ports,
+            data: (config.bytes_per_cycle > 0).then(|| Link::new(config.bytes_per_cycle, window)),
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
             latency: u64::from(config.latency),
@@ -90,6 +97,23 @@ impl Cache {
             self.stats.port_wait_cycles += at - t;
         }
         at
+    }
+
+    /// When the first bytes of a line that could leave for the caches above at `t` do so. Those asked for come first.
+    #[inline]
+    pub fn send(&mut self, t: u64) -> u64 {
+        let Some(data) = &mut self.data else { return t };
+        let at = data.take_many(t, LINE_BYTES).0;
+        self.stats.port_wait_cycles += at - t;
+        at
+    }
+
+    /// A line that comes at `t` is written into the array.
+    #[inline]
+    pub fn write_line(&mut self, t: u64) {
+        for _ in 0..self.fill_ports {
+            self.ports.take(t + self.fill);
+        }
     }
 
     /// When a miss that is noticed at `t` has a miss register.
@@ -197,6 +221,7 @@ impl Cache {
         CacheState {
             tags: self.tags.save(),
             ports: self.ports.save(),
+            data: self.data.as_ref().map(Link::save),
             mshrs: self.mshrs.save(),
             buffer: self.buffer.save(),
             prefetcher: self.prefetcher.save(),
@@ -208,6 +233,11 @@ impl Cache {
     pub fn check(&self, state: &CacheState, lines: u32, latest: u64) -> Result<(), String> {
         self.tags.check(&state.tags, lines, latest)?;
         self.ports.check(&state.ports, latest)?;
+        match (&self.data, &state.data) {
+            (None, None) => {}
+            (Some(data), Some(saved)) => data.check(saved, latest)?,
+            _ => return Err("lines on a way that is as wide as the ports, or the other way round".to_owned()),
+        }
         self.mshrs.check(&state.mshrs, latest)?;
         self.buffer.check(&state.buffer, latest)?;
         self.prefetcher.check(&state.prefetcher, lines)
@@ -216,6 +246,9 @@ impl Cache {
     pub fn restore(&mut self, state: CacheState) {
         self.tags.restore(state.tags);
         self.ports.restore(state.ports);
+        if let (Some(data), Some(saved)) = (&mut self.data, state.data) {
+            data.restore(saved);
+        }
         self.mshrs.restore(state.mshrs);
         self.buffer.restore(state.buffer);
         self.prefetcher.restore(state.prefetcher);

@@ -34,6 +34,12 @@ pub struct CacheConfig {
     pub fill: u32,
     /// Accesses a cycle, 1 to 64.
     pub ports: u32,
+    /// Ports that a line's writing into the array takes in its cycle, 0 to `ports`. With 0 lines are written through a port of their own.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fill_ports: u32,
+    /// Bytes per cycle to the first-level caches, 0 to 1024; 0: a line per port. Only of the second level.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bytes_per_cycle: u32,
     /// Misses on their way at a time, 1 to 256.
     pub mshrs: u32,
     /// Dirty lines on their way to the level below at a time, 1 to 256.
@@ -54,6 +60,8 @@ impl Default for CacheConfig {
             response: 0,
             fill: 0,
             ports: 2,
+            fill_ports: 0,
+            bytes_per_cycle: 0,
             mshrs: 6,
             write_buffers: 8,
             replacement: Replacement::Lru,
@@ -229,6 +237,10 @@ impl Default for MemoryConfig {
     }
 }
 
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
 pub(crate) fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -276,6 +288,8 @@ impl CacheConfig {
         between("response", self.response, 0, 1000)?;
         between("fill", self.fill, 0, 1000)?;
         between("ports", self.ports, 1, 64)?;
+        between("fill_ports", self.fill_ports, 0, self.ports)?;
+        between("bytes_per_cycle", self.bytes_per_cycle, 0, 1024)?;
         between("mshrs", self.mshrs, 1, 256)?;
         between("write_buffers", self.write_buffers, 1, 256)?;
         self.prefetch.validate()
@@ -310,6 +324,8 @@ impl LlcConfig {
             response: self.response,
             fill: 0,
             ports: self.ports,
+            fill_ports: 0,
+            bytes_per_cycle: 0,
             mshrs: self.mshrs,
             write_buffers: self.write_buffers,
             replacement: self.replacement,
@@ -342,6 +358,14 @@ impl PrivateConfig {
         for (name, cache) in [("l1i", &self.l1i), ("l1d", &self.l1d), ("l2", &self.l2)] {
             cache.validate().map_err(|problem| format!("{name}.{problem}"))?;
         }
+        for (name, cache) in [("l1i", &self.l1i), ("l1d", &self.l1d)] {
+            if cache.bytes_per_cycle > 0 {
+                return Err(format!(
+                    "{name}.bytes_per_cycle has no effect: a first-level cache serves an access per port; set {name}.ports, or \
+                     l2.bytes_per_cycle"
+                ));
+            }
+        }
         Ok(())
     }
 }
@@ -359,6 +383,8 @@ impl PrivateConfig {
             latency: 0,
             response: 0,
             ports: 64,
+            fill_ports: 0,
+            bytes_per_cycle: 0,
             mshrs: 256,
             replacement: Replacement::Lru,
             prefetch: PrefetchConfig::default(),
@@ -422,67 +448,5 @@ impl MemoryConfig {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_is_valid_and_reads_back_from_text() {
-        let config = MemoryConfig::default();
-        config.validate(1).unwrap();
-        let text = toml::to_string(&config).unwrap();
-        assert_eq!(toml::from_str::<MemoryConfig>(&text).unwrap(), config);
-    }
-
-    #[test]
-    fn sizes_that_are_no_power_of_two_of_sets_are_refused_with_one_that_is() {
-        let mut config = MemoryConfig::default();
-        config.llc.size = Bytes(24 << 20);
-        config.llc.ways = 12;
-        config.validate(1).unwrap();
-        config.llc.ways = 16;
-        assert_eq!(
-            config.validate(1).unwrap_err(),
-            "llc.size is 24MiB; with 16 ways it must be 16 · 64B · a power of two, up to 1GiB, such as 32MiB"
-        );
-        config.llc.size = Bytes(0);
-        assert!(config.validate(1).unwrap_err().ends_with("such as 1KiB"));
-        (config.llc.size, config.llc.ways, config.llc.slices) = (Bytes(99 << 18), 11, 18);
-        config.dca.policy.ways = WayMask::first(2);
-        config.validate(1).unwrap();
-        config.llc.size = Bytes(11 << 21);
-        assert_eq!(
-            config.validate(1).unwrap_err(),
-            "llc.size is 22MiB; with 11 ways in 18 slices it must be 11 · 9 · 64B · a power of two, up to 1GiB, such as 25344KiB"
-        );
-    }
-
-    #[test]
-    fn each_limit_is_named() {
-        type Breaks = fn(&mut MemoryConfig);
-        let broken: [(Breaks, &str); 9] = [
-            (|c| c.llc.slices = 0, "llc.slices is 0; known are the hashes of 1, 2, 4, 8, 16, 18 slices"),
-            (|c| c.llc.slices = 12, "llc.slices is 12; known are the hashes of 1, 2, 4, 8, 16, 18 slices"),
-            (
-                |c| (c.llc.size, c.llc.slices) = (Bytes(8 << 10), 16),
-                "llc.slices is 16; it must be at most 8, as many as there are sets",
-            ),
-            (|c| c.l1d.ways = 0, "l1d.ways is 0; it must be from 1 to 32"),
-            (|c| c.l2.mshrs = 0, "l2.mshrs is 0; it must be from 1 to 256"),
-            (
-                |c| c.llc.core_ways = WayMask(1 << 16),
-                "llc.core_ways is \"16\", but the LLC's ways are 0 to 15",
-            ),
-            (
-                |c| c.interconnect.bytes_per_cycle = 0,
-                "interconnect.bytes_per_cycle is 0; it must be from 1 to 1024",
-            ),
-            (|c| c.dca.policy.l2_hart = 1, "dca.policy.l2_hart is 1, but the harts are 0 to 0"),
-            (|c| c.l1d.prefetch.degree = 17, "l1d.prefetch.degree is 17; it must be from 1 to 16"),
-        ];
-        for (breaks, problem) in broken {
-            let mut config = MemoryConfig::default();
-            breaks(&mut config);
-            assert_eq!(config.validate(1).unwrap_err(), problem);
-        }
-    }
-}
+#[path = "config_tests.rs"]
+mod tests;

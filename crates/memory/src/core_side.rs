@@ -2,8 +2,8 @@
 //!
 //! Latencies add up: an access that misses the L1 asks the L2 when the L1's latency is over, and one that misses the L2
 //! leaves when the L2's is over too; on the way back each level that missed adds its response latency. A miss holds a miss register of
-//! each level that it misses, and where a dirty victim has no write-back buffer to go to, the register is held until it has one. Not
-//! modelled: that fills use the ports.
+//! each level that it misses, and where a dirty victim has no write-back buffer to go to, the register is held until it has one.
+//! Lines go from the L2 to the L1s over `l2.bytes_per_cycle`, the word asked for first, and their writing takes `fill_ports`.
 //!
 //! Without a second level (`levels = 2`) a directory of what is in the two first-level caches stands in its place, and takes no time: what
 //! misses them goes on to the last level, and what leaves them goes there. The directory's counters are the L2's: its misses are requests
@@ -175,7 +175,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let noticed = begin + l1.latency;
         let out = if TIMED { l1.admit(noticed) } else { 0 };
         let request = LineRequest { hart: h, line, own, code, why: Why::Demand, words: word(access.addr) };
-        let answer = self.request_for_l1::<TIMED>(request, out);
+        let answer = self.request_for_l1::<TIMED>(request, out, upgrade);
         let l1 = self.harts[h].l1(code);
         l1.stats.missed(answer.flags.class());
         if !upgrade {
@@ -207,11 +207,20 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: answer.at, level: answer.level }
     }
 
-    /// What an L1 that missed gets from the L2, which its request leaves for at `out`.
-    fn request_for_l1<const TIMED: bool>(&mut self, request: LineRequest, out: u64) -> LineResponse {
+    /// What an L1 that missed gets from the L2, which its request leaves for at `out`. `upgrade`: it has the line, and gets none.
+    fn request_for_l1<const TIMED: bool>(
+        &mut self,
+        request: LineRequest,
+        out: u64,
+        upgrade: bool,
+    ) -> LineResponse {
         let mut answer = self.request_l2::<TIMED>(request, out);
         if TIMED {
-            answer.at += self.harts[request.hart].l1(request.code).response;
+            let hart = &mut self.harts[request.hart];
+            if !upgrade {
+                answer.at = hart.l2.send(answer.at);
+            }
+            answer.at += hart.l1(request.code).response;
         }
         answer
     }
@@ -325,6 +334,9 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             None => {
                 let (_, evicted) = l1.insert(request.line, flags, u32::MAX, (answer.at, answer.level), false);
+                if TIMED {
+                    l1.write_line(answer.at);
+                }
                 if let Some(evicted) = evicted.filter(|_| *directory) {
                     free = self.leave_l1::<TIMED>(request.hart, request.code, evicted, free);
                 } else if let Some(Evicted { line, flags, .. }) = evicted
@@ -357,6 +369,9 @@ impl<M: MainMemory> MemorySystem<M> {
     ) -> u64 {
         let hart = &mut self.harts[h];
         let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready, false);
+        if TIMED {
+            hart.l2.write_line(ready.0);
+        }
         self.came(h, line);
         let Some(mut evicted) = evicted else { return ready.0 };
         self.left(h, evicted.line);
@@ -434,7 +449,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             l1.stats.prefetches += 1;
             let request = LineRequest { hart: h, line, own: false, code, why: Why::Prefetch, words: 0 };
-            let answer = self.request_for_l1::<TIMED>(request, t);
+            let answer = self.request_for_l1::<TIMED>(request, t, false);
             self.fill_l1::<TIMED>(request, &answer, t, false);
         }
     }

@@ -4,8 +4,8 @@
 //! an interconnect that joins them with memory controllers and with the root complex. Modelled: tags and states
 //! of every cache, exactly and in the order of calls; for each access, ports, miss registers with merging, write-back
 //! buffers, links and their contention; replacement, prefetching, MESI, and where devices' lines are put. Every access is
-//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), the time of fills at the ports,
-//! transient coherence states and their races.
+//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), transient coherence states and
+//! their races.
 //!
 //! | File | Question it answers |
 //! |---|---|

@@ -52,7 +52,7 @@ pub struct MemoryState<S> {
 
 impl<S> MemoryState<S> {
     /// The version of this layout, which whoever writes it down counts in.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
 }
 
 impl Private {

@@ -29,13 +29,16 @@ fn any_cache(rng: &mut Rng, kilobytes: u64) -> CacheConfig {
     let replacement = policies[rng.below(4) as usize];
     let kinds = [PrefetchKind::None, PrefetchKind::NextLine, PrefetchKind::Stride, PrefetchKind::Stream];
     let kind = kinds[rng.below(4) as usize];
+    let ports = 1 + rng.below(3) as u32;
     CacheConfig {
         size: Bytes(64 * u64::from(ways) * sets),
         ways,
         latency: rng.below(20) as u32,
         response: rng.below(10) as u32,
         fill: rng.below(4) as u32,
-        ports: 1 + rng.below(3) as u32,
+        ports,
+        fill_ports: rng.below(u64::from(ports) + 1) as u32,
+        bytes_per_cycle: 0,
         mshrs: 1 + rng.below(8) as u32,
         write_buffers: 1 + rng.below(4) as u32,
         replacement,
@@ -106,7 +109,7 @@ fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     let mut config = MemoryConfig {
         l1i: any_cache(rng, 1),
         l1d: any_cache(rng, 1),
-        l2: any_cache(rng, 2),
+        l2: CacheConfig { bytes_per_cycle: [0, 19, 32][rng.below(3) as usize], ..any_cache(rng, 2) },
         walks: if rng.below(2) > 0 { WalkEntry::L1d } else { WalkEntry::L2 },
         ..MemoryConfig::default()
     };
@@ -306,7 +309,7 @@ fn the_saved_form_changes_only_with_its_version() {
     let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325, add);
     assert_eq!(
         (State::VERSION, bytes.len(), sum),
-        (5, 558_301, 10_591_723_493_047_719_776),
+        (6, 558_308, 13_995_922_726_900_110_634),
         "take these with a new version"
     );
 }

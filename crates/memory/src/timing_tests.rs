@@ -217,6 +217,51 @@ fn l2_bandwidth_is_its_ports_or_the_l1s_miss_registers_by_littles_law() {
     }
 }
 
+/// Reads lines that the L2 has, one behind the other with enough miss registers. Returns the cycles from the first to the last.
+fn stream_from_l2(config: &MemoryConfig, lines: u64) -> u64 {
+    let mut system = system(config);
+    (0..8_192).for_each(|n| _ = load(&mut system, 400 * n, 64 * n));
+    let begin = 400 * 8_192;
+    assert_eq!(load(&mut system, begin - 200, 0).at, begin - 200 + L2, "without others as fast as ever");
+    (1..=lines).map(|n| load(&mut system, begin, 64 * n).at).max().unwrap() - begin - L2
+}
+
+#[test]
+fn lines_leave_the_l2_at_its_bytes_per_cycle() {
+    for bytes in [16u32, 19, 25, 32, 48, 64] {
+        let mut config = config();
+        (config.l1d.mshrs, config.l1d.ports) = (256, 64);
+        config.l2.bytes_per_cycle = bytes;
+        let took = stream_from_l2(&config, 1_024);
+        assert_eq!(took, 1_023 * 64 / u64::from(bytes), "{bytes} bytes per cycle");
+    }
+}
+
+#[test]
+fn a_fill_takes_ports_that_loads_then_do_not_have() {
+    // A load and its line's writing take one port and as many as fills take, of two.
+    for (fill_ports, ports_per_line) in [(0, 1), (1, 2), (2, 3)] {
+        let mut config = config();
+        (config.l1d.mshrs, config.l2.ports, config.l1d.fill_ports) = (256, 64, fill_ports);
+        let took = stream_from_l2(&config, 1_024);
+        let bound = 1_024 * ports_per_line / 2;
+        assert!((bound - 40..=bound + 8).contains(&took), "{fill_ports} ports a fill: {took} for {bound}");
+    }
+    // Of the L2, whose one port then serves every other cycle.
+    let mut config = config();
+    config.l2.fill_ports = 1;
+    let mut system = system(&config);
+    load(&mut system, 1_000, 0);
+    assert_eq!(system.stats().harts[0].l2.port_wait_cycles, 0);
+    let there = 1_000 + MEMORY;
+    load(&mut system, there - L1, 64);
+    assert_eq!(
+        system.stats().harts[0].l2.port_wait_cycles,
+        1,
+        "its look-up waits for the first line's writing"
+    );
+}
+
 #[test]
 fn memory_bandwidth_is_the_miss_registers_of_the_narrowest_level_by_littles_law() {
     for (l1, l2, llc, narrowest) in [(4u32, 64u32, 64u32, 4), (64, 8, 64, 8), (64, 64, 16, 16)] {

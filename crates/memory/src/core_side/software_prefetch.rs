@@ -40,7 +40,7 @@ impl<M: MainMemory> MemorySystem<M> {
             return Prefetched { at, level: None };
         }
         let request = LineRequest { hart: h, line, own, code, why: Why::Prefetch, words: 0 };
-        let answer = self.request_for_l1::<TIMED>(request, at);
+        let answer = self.request_for_l1::<TIMED>(request, at, found.is_some());
         self.fill_l1::<TIMED>(request, &answer, at, found.is_some());
         if self.harts[h].l1(code).prefetcher.is_on() {
             self.prefetch_l1::<TIMED>(h, access, at, true);
