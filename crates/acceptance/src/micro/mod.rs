@@ -13,6 +13,7 @@ pub mod memory;
 pub mod order;
 pub mod pages;
 mod program;
+pub mod published;
 pub mod shared;
 mod table;
 

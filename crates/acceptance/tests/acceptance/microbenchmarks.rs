@@ -161,6 +161,34 @@ fn a_load_of_a_big_server_takes_as_long_as_is_published() {
 }
 
 #[test]
+fn a_line_of_another_core_takes_as_long_as_is_published() {
+    // Intel Memory Latency Checker, docs/coherence.md: 49.4 to 50.5 ns of Gold 6140 and 6132, 39.2 of an E5-2680v4; within a tenth.
+    for (preset, published) in
+        [("skylake-sp", 49.4..=50.5), ("xeon-e5-2699v4", 39.2..=39.2), ("xeon-e5-2667v4", 39.2..=39.2)]
+    {
+        let ns = micro::published::hitm_ns(preset);
+        let within = published.start() * 0.89..=published.end() * 1.1;
+        assert!(within.contains(&ns), "{preset}: {ns} ns, published are {published:?}");
+    }
+}
+
+#[test]
+fn an_l2_delivers_as_many_bytes_per_cycle_as_are_published() {
+    // The manual of Intel's optimization, chipsandcheese and AIDA64: docs/coherence.md.
+    let published = [
+        ("skylake-sp", 52.0),
+        ("xeon-e5-2699v4", 25.0),
+        ("xeon-e5-2667v4", 25.0),
+        ("altra", 19.28),
+        ("big-server", 32.4),
+    ];
+    for (preset, published) in published {
+        let bytes = micro::published::l2_bytes_per_cycle(preset);
+        assert!((bytes / published - 1.0).abs() < 0.02, "{preset}: {bytes} B per cycle for {published}");
+    }
+}
+
+#[test]
 fn a_load_of_a_small_in_order_core_takes_the_sum_of_gem5s_latencies() {
     // MinorCPU's memory unit 1 cycle, look-ups of 2 and 20, a crossbar of 1 each way, a response of 2.
     loads_take("small-in-order", &[("chase-l1", 3.0..=3.0), ("chase-l2", 27.0..=27.0)]);

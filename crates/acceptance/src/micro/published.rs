@@ -1,0 +1,182 @@
+//! What is measured of real machines, measured of the presets that stand for them: lines of other cores, the L2's bandwidth, memory
+//! idle and loaded. The sources are in `docs/coherence.md`; prefetchers are off, as Intel's Memory Latency Checker has them.
+
+use doorbell_bench::resolve;
+use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
+use doorbell_memory::stats::MemoryStats;
+use doorbell_platform::sbi::assembler::{Assembler, *};
+use doorbell_sim::stats::Stats;
+use doorbell_sim::{PhysAddr, Ps};
+
+use super::memory::{chain, stream};
+use super::program::{DATA, multiply, shuffled};
+use super::{Program, measure};
+
+/// A preset without prefetchers, its last level by LRU, with these values on top.
+pub fn preset(name: &str, set: &[&str]) -> MachineConfig {
+    let own = [
+        "memory.l1d.prefetch.kind=none",
+        "memory.l2.prefetch.kind=none",
+        "memory.llc.replacement=lru",
+        "core.quantum=100ns",
+    ];
+    let set: Vec<String> = own.iter().chain(set).map(|set| (*set).to_owned()).collect();
+    resolve(name, &set).expect("the configuration of a microbenchmark").machine()
+}
+
+fn ns(config: &MachineConfig, cycles: f64) -> f64 {
+    cycles * 1e9 / config.core.frequency.0 as f64
+}
+
+/// Bytes per cycle that loads of lines get from the L2.
+pub fn l2_bytes_per_cycle(name: &str) -> f64 {
+    let measured = measure(&preset(name, &[]), &stream(128 << 10, 64, false), 1_000, 1_000);
+    64.0 * 32.0 / measured.pace()
+}
+
+/// Nanoseconds of a load from memory, each behind the other, at random or in the order of addresses.
+pub fn memory_ns(name: &str, random: bool) -> f64 {
+    let config = preset(name, &[]);
+    let lines: Vec<u64> = if random { shuffled(64 << 14) } else { (0..64 << 14).collect() };
+    ns(&config, measure(&config, &chain(&lines), 100, 2_000).each(8))
+}
+
+/// A machine that has run a program of all its harts for some time.
+struct Run {
+    machine: Machine,
+    now: Ps,
+}
+
+impl Run {
+    fn new(config: &MachineConfig, program: &Program) -> Run {
+        let mut machine = Machine::new(config.clone(), 1).expect("a machine");
+        assert!(machine.load_bare(&program.image), "the program fits into RAM");
+        machine.set_mode(Mode::Detailed);
+        Run { machine, now: Ps::ZERO }
+    }
+
+    /// What has been counted when so much more time is over, and the lines that memory has read.
+    fn on(&mut self, time: Ps) -> (MemoryStats, u64) {
+        self.now = self.now + time;
+        self.machine.run(&Limits::until(self.now));
+        let memory = &self.machine.timing().expect("the machine is timed").memory;
+        (memory.stats(), memory.memory().stats().map(|channel| channel.reads).sum())
+    }
+}
+
+/// Cycles of a load of the first hart between two counts: of all its accesses, which are loads of a chain.
+fn cycles_each(before: &MemoryStats, after: &MemoryStats) -> f64 {
+    let core = after.harts[0].core.since(&before.harts[0].core);
+    core.data_access_cycles as f64 / core.data_accesses as f64
+}
+
+/// One hart writes each line of a chain and says so; another then goes through it, and so does what [`chain`]'s loop does.
+fn handed_over(lines: &[u64]) -> Program {
+    let first = DATA + 64 * lines[0];
+    let (flag, end) = (DATA - 64, DATA + 64 * lines.len() as u64);
+    let setup = |a: &mut Assembler| {
+        a.li(S0, DATA);
+        a.li(S1, end);
+        a.li(S2, flag);
+        a.beqz(A0, "reader");
+        a.label("write");
+        a.ld(T0, S0, 0);
+        a.sd(T0, S0, 0);
+        a.addi(S0, S0, 64);
+        a.bne(S0, S1, "write");
+        a.fence();
+        a.sd(S1, S2, 0);
+        a.label("done");
+        a.j("done");
+        a.label("reader");
+        a.li(A0, first);
+        a.label("wait");
+        a.ld(T0, S2, 0);
+        a.beqz(T0, "wait");
+    };
+    Program::new(setup, |a| (0..8).for_each(|_| a.ld(A0, A0, 0))).with_chain(DATA, DATA, 64, lines)
+}
+
+/// Nanoseconds from a load's address to a line that another core has written and has in its L2.
+pub fn hitm_ns(name: &str) -> f64 {
+    let config = preset(name, &["platform.harts=2"]);
+    // Three times an L1.
+    let mut run = Run::new(&config, &handed_over(&shuffled(3 * config.memory.l1d.size.0 / 64)));
+    let mut before = run.on(Ps::from_us(1)).0;
+    loop {
+        assert!(run.now < Ps::from_ms(5), "{name}: the chain is gone through by then");
+        let after = run.on(Ps::from_us(10)).0;
+        let hitm = after.harts[0].sharing.hitm - before.harts[0].sharing.hitm;
+        let loads = after.harts[0].core.data_accesses - before.harts[0].core.data_accesses;
+        let alone = hitm > 100 && loads == hitm;
+        if alone {
+            let address = f64::from(config.pipeline.address_cycles);
+            return ns(&config, address + cycles_each(&before, &after));
+        }
+        before = after;
+    }
+}
+
+/// Nanoseconds from one turn to the next of two harts that change one word in turn by load-reserved and store-conditional.
+pub fn turn_ns(name: &str) -> f64 {
+    let config = preset(name, &["platform.harts=2"]);
+    let setup = |a: &mut Assembler| {
+        a.li(S0, DATA);
+        a.mv(T1, A0);
+    };
+    // The word is the number of the next turn; even ones are the first hart's.
+    let body = |a: &mut Assembler| {
+        a.lr(T0, S0);
+        a.bne(T0, T1, "loop");
+        a.addi(T2, T1, 1);
+        a.sc(T3, T2, S0);
+        a.bnez(T3, "loop");
+        a.addi(T1, T1, 2);
+    };
+    let program = Program::new(setup, body);
+    let mut run = Run::new(&config, &program);
+    let mut turns = |time: Ps| {
+        run.on(time);
+        run.machine.ram().load_u64(PhysAddr(DATA)).expect("the word is in RAM")
+    };
+    let before = turns(Ps::from_us(20));
+    let time = Ps::from_us(100);
+    time.0 as f64 / 1_000.0 / (turns(time) - before) as f64
+}
+
+/// Nanoseconds of a load from memory beside as many harts that read memory as fast as they and their L2s' prefetchers can, and GB/s of all.
+pub fn loaded(name: &str, others: u32) -> (f64, f64) {
+    let harts = format!("platform.harts={}", others + 1);
+    let prefetchers = (1..=others).map(|hart| format!("hart.{hart}.memory.l2.prefetch.kind=stream"));
+    let set: Vec<String> = prefetchers.chain([harts, "platform.ram=2GiB".to_owned()]).collect();
+    let config = preset(name, &set.iter().map(String::as_str).collect::<Vec<_>>());
+    let lines = shuffled(64 << 14);
+    let first = DATA + 64 * lines[0];
+    let setup = |a: &mut Assembler| {
+        a.li(S0, DATA);
+        a.slli(T0, A0, 26);
+        a.add(S0, S0, T0);
+        // Each begins elsewhere (s1 by a0), as pages that lie in no order do.
+        a.li(S1, 37 * 2048);
+        multiply(a, 9, 9, 10);
+        a.li(S2, (64 << 20) - 1);
+        a.li(S4, 2048);
+        a.beqz(A0, "reader");
+        a.label("stream");
+        a.add(S3, S0, S1);
+        (0..32).for_each(|n| a.ld(ZERO, S3, 64 * n - 1024));
+        a.add(S1, S1, S4);
+        a.and(S1, S1, S2);
+        a.j("stream");
+        a.label("reader");
+        a.li(A0, first);
+    };
+    let program = Program::new(setup, |a| (0..8).for_each(|_| a.ld(A0, A0, 0)));
+    let mut run = Run::new(&config, &program.with_chain(DATA, DATA, 64, &lines));
+    let before = run.on(Ps::from_us(20));
+    let time = Ps::from_us(60);
+    let after = run.on(time);
+    let address = f64::from(config.pipeline.address_cycles);
+    let bytes = 64.0 * (after.1 - before.1) as f64;
+    (ns(&config, address + cycles_each(&before.0, &after.0)), bytes / (time.0 as f64 * 1e-12) / 1e9)
+}
