@@ -30,7 +30,7 @@ fn figure(point: &PointSummary, group: &str, name: &str) -> f64 {
 fn a_load_that_is_slow_is_measured_when_its_rings_have_gone_round() {
     let (auto, long) = (slow(&[]), slow(&["run.warmup=60ms"]));
     let steady = auto.steady.as_ref().expect("it is known how it came to its pace");
-    assert_eq!(steady.unmet().collect::<Vec<_>>(), Vec::<&_>::new());
+    assert_eq!(steady.unmet_before().collect::<Vec<_>>(), Vec::<&_>::new());
     let warmup = steady.warmup.as_ref().expect("there was a warm-up").seconds;
     assert!(
         (0.020..0.060).contains(&warmup),
