@@ -96,8 +96,14 @@ impl Attachment {
         memory: Option<&mut impl HostMemory>,
     ) -> Ps {
         match (memory, &mut self.model) {
-            (Some(memory), Model::Link(link)) if self.timed => link.read(now, addr, len, access, memory),
-            (Some(memory), Model::Bus(bus)) if self.timed => bus.read(now, addr, len, access, memory),
+            (Some(memory), Model::Link(link)) if self.timed => {
+                memory.device_asks(now);
+                link.read(now, addr, len, access, memory)
+            }
+            (Some(memory), Model::Bus(bus)) if self.timed => {
+                memory.device_asks(now);
+                bus.read(now, addr, len, access, memory)
+            }
             _ => self.path.read(now, len, access.kind),
         }
     }
@@ -112,8 +118,14 @@ impl Attachment {
         memory: Option<&mut impl HostMemory>,
     ) -> Ps {
         match (memory, &mut self.model) {
-            (Some(memory), Model::Link(link)) if self.timed => link.write(now, addr, len, access, memory),
-            (Some(memory), Model::Bus(bus)) if self.timed => bus.write(now, addr, len, access, memory),
+            (Some(memory), Model::Link(link)) if self.timed => {
+                memory.device_asks(now);
+                link.write(now, addr, len, access, memory)
+            }
+            (Some(memory), Model::Bus(bus)) if self.timed => {
+                memory.device_asks(now);
+                bus.write(now, addr, len, access, memory)
+            }
             _ => self.path.write(now, len, access.kind),
         }
     }

@@ -198,6 +198,12 @@ impl Core {
         on_engine!(ref self, core => core.common().now())
     }
 
+    /// When the next op, or its group, is fetched at the earliest. Memory is not asked for anything before.
+    #[inline]
+    pub fn next_fetch(&self) -> u64 {
+        on_engine!(ref self, core => core.common().front.next())
+    }
+
     /// Nothing happens until `cycle` (WFI): then fetch begins again with an empty pipeline.
     pub fn skip_to(&mut self, cycle: u64) {
         self.skip(cycle, Cause::Idle);

@@ -45,6 +45,8 @@ impl OwnSpaces {
 
 /// No walk waits longer for a walker.
 const WAIT_MAX: u64 = 1 << 20;
+/// Walks that ended so long before one begins are forgotten. No op waits so long in a window that one behind it asks earlier by more.
+const BEHIND: u64 = 1 << 16;
 
 /// Whose translation it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +157,7 @@ impl Mmu {
         now += u64::from(walk.faults) * self.fault_cycles;
         // How long it takes was not known when the gap was found: what does not fit is booked behind.
         self.walkers[walker].book_raw(begin, now - begin);
+        self.walkers[walker].forget_before(begin.saturating_sub(BEHIND));
         counts.walk_cycles += now - at;
         now
     }

@@ -68,6 +68,7 @@ impl PlatformSide<'_> {
         if timing.mode() != Mode::Detailed {
             return;
         }
+        timing.memory.device_asks(self.now);
         each_line(addr, u64::from(len), |line, bytes, within| {
             let access = access.further(within);
             match write {

@@ -7,6 +7,9 @@ use serde::de::DeserializeOwned;
 
 use crate::dram::{Dram, DramState};
 
+/// How far before the present requests are expected, of cores that are behind others and behind devices.
+const BEHIND: Ps = Ps::from_us(10);
+
 /// Main memory, a line at a time. Requests may come in any order of time.
 pub trait MainMemory {
     /// What a snapshot keeps.
@@ -15,6 +18,8 @@ pub trait MainMemory {
     fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps;
     /// Prices a write; returns when the controller has accepted it.
     fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps;
+    /// Few requests are from before `now` any more: what is over by then may be forgotten.
+    fn come_to(&mut self, _now: Ps) {}
     /// The number of the channel that has a line.
     fn channel(&self, _addr: PhysAddr) -> usize {
         0
@@ -34,6 +39,10 @@ impl MainMemory for Dram {
 
     fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         Dram::write(self, now, addr)
+    }
+
+    fn come_to(&mut self, now: Ps) {
+        Dram::come_to(self, now);
     }
 
     fn channel(&self, addr: PhysAddr) -> usize {
@@ -63,6 +72,11 @@ impl FlatMemory {
     pub fn new(latency: Ps, line_time: Ps) -> FlatMemory {
         FlatMemory { latency, line_time, busy: Calendar::default() }
     }
+
+    /// Requests from before what is remembered.
+    pub fn late(&self) -> u64 {
+        self.busy.late()
+    }
 }
 
 impl MainMemory for FlatMemory {
@@ -74,6 +88,10 @@ impl MainMemory for FlatMemory {
 
     fn write(&mut self, now: Ps, _addr: PhysAddr) -> Ps {
         self.busy.book(now, self.line_time).saturating_add(self.line_time)
+    }
+
+    fn come_to(&mut self, now: Ps) {
+        self.busy.forget_before(now.saturating_sub(BEHIND).0);
     }
 
     fn save(&self) -> Calendar {

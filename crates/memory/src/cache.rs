@@ -23,6 +23,10 @@ pub(crate) struct Cache {
     pub data: Option<Link>,
     pub mshrs: InFlight,
     pub buffer: InFlight,
+    /// No request is expected from before, but for a short time: what is over by then is dropped.
+    pub now: u64,
+    /// How far before `now` requests are expected nevertheless.
+    behind: u64,
     pub latency: u64,
     /// From a line's arrival after a miss to its data at who asked for it.
     pub response: u64,
@@ -42,6 +46,7 @@ pub(crate) struct CacheState {
     data: Option<SlotsState>,
     mshrs: InFlightState,
     buffer: InFlightState,
+    now: u64,
     prefetcher: PrefetcherState,
     stats: CacheStats,
 }
@@ -58,8 +63,8 @@ fn level(number: u8) -> Level {
 }
 
 impl Cache {
-    /// An empty cache whose ports remember `window` cycles.
-    pub fn new(config: &CacheConfig, window: usize) -> Cache {
+    /// An empty cache whose ports count `window` cycles in a ring, and that expects requests up to `behind` cycles before the present.
+    pub fn new(config: &CacheConfig, window: usize, behind: u64) -> Cache {
         let tags = Tags::new(config.sets(), config.ways, config.replacement);
         let prefetcher = Prefetcher::new(&config.prefetch);
         Cache {
@@ -70,6 +75,8 @@ impl Cache {
             data: (config.bytes_per_cycle > 0).then(|| Link::new(config.bytes_per_cycle, window)),
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
+            now: 0,
+            behind,
             latency: u64::from(config.latency),
             response: u64::from(config.response),
             fill: u64::from(config.fill),
@@ -92,7 +99,7 @@ impl Cache {
     /// When a request that comes at `t` has a port.
     #[inline]
     pub fn port(&mut self, t: u64) -> u64 {
-        let at = self.ports.take(t);
+        let at = self.ports.take(t, self.now);
         if at != t {
             self.stats.port_wait_cycles += at - t;
         }
@@ -126,7 +133,7 @@ impl Cache {
 
     /// Holds a miss register.
     pub fn hold(&mut self, line: u32, from: u64, until: u64) {
-        self.mshrs.hold(line, from, until);
+        self.mshrs.hold(line, from, until, self.now.saturating_sub(self.behind));
         self.stats.mshr_cycles = self.mshrs.busy();
     }
 
@@ -135,6 +142,11 @@ impl Cache {
         let at = self.buffer.admit(t);
         self.stats.buffer_wait_cycles += at - t;
         at
+    }
+
+    /// Holds a write-back buffer.
+    pub fn hold_buffer(&mut self, line: u32, from: u64, until: u64) {
+        self.buffer.hold(line, from, until, self.now.saturating_sub(self.behind));
     }
 
     /// When the data of a line that is there can be used by a request that would have them at `normal`; from which level
@@ -166,7 +178,8 @@ impl Cache {
     /// What has been counted. To keep hits cheap, accesses are only summed up here.
     pub fn stats(&self) -> CacheStats {
         let accesses = self.stats.hits + self.stats.misses + self.stats.merges;
-        CacheStats { accesses, ..self.stats.clone() }
+        let late_requests = self.ports.late() + self.mshrs.late() + self.buffer.late();
+        CacheStats { accesses, late_requests, ..self.stats.clone() }
     }
 
     /// Puts a line in that comes at a time from a level; time 0 says that nobody waits for it. `reused`: it was used here before.
@@ -224,6 +237,7 @@ impl Cache {
             data: self.data.as_ref().map(Link::save),
             mshrs: self.mshrs.save(),
             buffer: self.buffer.save(),
+            now: self.now,
             prefetcher: self.prefetcher.save(),
             stats: self.stats.clone(),
         }
@@ -240,6 +254,9 @@ impl Cache {
         }
         self.mshrs.check(&state.mshrs, latest)?;
         self.buffer.check(&state.buffer, latest)?;
+        if state.now > latest {
+            return Err("a cache's present is impossibly late".to_owned());
+        }
         self.prefetcher.check(&state.prefetcher, lines)
     }
 
@@ -251,6 +268,7 @@ impl Cache {
         }
         self.mshrs.restore(state.mshrs);
         self.buffer.restore(state.buffer);
+        self.now = state.now;
         self.prefetcher.restore(state.prefetcher);
         self.stats = state.stats;
     }

@@ -265,6 +265,9 @@ impl<M: MainMemory> MemorySystem<M> {
     ) -> LineResponse {
         let out = if TIMED { self.harts[request.hart].l2.admit(looked) } else { 0 };
         let requested = if TIMED { self.to_shared(request.hart, out) } else { 0 };
+        if TIMED {
+            self.come_to(self.to_shared(request.hart, self.harts[request.hart].l2.now));
+        }
         let got = self.request_llc::<TIMED>(request, requested, upgrade);
         let response = self.harts[request.hart].l2.response;
         let at = if TIMED { self.to_core(request.hart, got.at) + response } else { 0 };
@@ -348,7 +351,7 @@ impl<M: MainMemory> MemorySystem<M> {
                     if TIMED {
                         let leaves = l1.buffer(free + l1.fill);
                         let taken = l2.port(leaves);
-                        l1.buffer.hold(line, leaves, taken + 1);
+                        l1.hold_buffer(line, leaves, taken + 1);
                         free = leaves - l1.fill;
                     }
                 }
@@ -401,13 +404,13 @@ impl<M: MainMemory> MemorySystem<M> {
         let evicts = hart.l2.buffer(ready + hart.l2.fill);
         let free = evicts - hart.l2.fill;
         let leaves = self.to_shared(h, evicts);
-        let sent = self.harts[h].to.take_many(leaves, 64).1;
+        let sent = self.harts[h].to.take_many(leaves, 64, self.llc.now).1;
         let (core, home) = (self.core_stop(h), self.home(evicted.line));
         let arrives = self.carry(core, home, sent, 64).1 + self.latency;
         let taken = self.llc_port(evicted.line, arrives);
         let room = self.evict_into_llc::<true>(evicted, taken, self.harts[h].llc_ways);
         let until = self.to_core(h, room.max(taken + 1));
-        self.harts[h].l2.buffer.hold(evicted.line, evicts, until);
+        self.harts[h].l2.hold_buffer(evicted.line, evicts, until);
         free
     }
 

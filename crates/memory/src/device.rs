@@ -42,6 +42,10 @@ impl<M: MainMemory> HostMemory for MemorySystem<M> {
         self.devices.write_ps += done.saturating_sub(now).0;
         done
     }
+
+    fn device_asks(&mut self, now: Ps) {
+        self.come_to(self.clock.edge_at_or_before(now));
+    }
 }
 
 impl<M: MainMemory> MemorySystem<M> {
@@ -77,7 +81,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let entered = self.clock.edge_at_or_after(now);
         let leaves = match self.entry(device) {
             Entry::RootComplex => {
-                let last = if bytes > 0 { self.io_in.take_many(entered, bytes).1 } else { entered };
+                let last =
+                    if bytes > 0 { self.io_in.take_many(entered, bytes, self.llc.now).1 } else { entered };
                 last + self.io_latency
             }
             Entry::Llc | Entry::LlcHeaders => entered,
@@ -150,7 +155,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let (head, tail) = self.carry(home, stop, data, bytes.max(1));
         match entry {
             Entry::RootComplex => {
-                let last = self.io_out.take_many(head, bytes.max(1)).1.max(tail);
+                let last = self.io_out.take_many(head, bytes.max(1), self.llc.now).1.max(tail);
                 self.time(last + self.io_latency)
             }
             _ => self.time(tail),
@@ -413,7 +418,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let (home, core) = (self.home(line), self.core_stop(hart));
         let (head, tail) = self.carry(home, core, free, LINE_BYTES);
-        let there = self.harts[hart].from.take_many(head, 64).1.max(tail) + self.latency;
+        let there = self.harts[hart].from.take_many(head, 64, self.llc.now).1.max(tail) + self.latency;
         let room = self.to_core(hart, there);
         let room = self.fill_l2::<true>(hart, line, written, (room, Level::Llc));
         // As elsewhere, who reads at an earlier time does not wait for the write.

@@ -1,10 +1,25 @@
-//! A file of entries that are each held for a stretch of time: miss-status holding registers, write-back buffers.
+//! A file of entries that are each held for a stretch of time: miss-status holding registers, write-back buffers, the queues of a
+//! memory controller.
 //!
-//! Requests may come in any order of time, so the file keeps the stretches and counts, for the time asked about, those
-//! that cover it. One reservation: how long a request will hold its entry is not known when it is admitted, so one that
-//! is asked for late, for an early time, may overlap with later ones that have been admitted already.
+//! Requests come in any order of time: a device's are priced when it asks, which may be tens of microseconds ahead. So the file keeps the
+//! stretches and counts, for the time of a request, those that cover it. It answers as a list without bounds would: the first time at or
+//! after the request's at which an entry is free. Stretches stand in the order of their ends, in blocks. A block whose stretches all
+//! begin later is passed over, so bookings far ahead cost a near request little, and inserting moves one block at most.
+//!
+//! Blocks are dropped when all their stretches ended before `past`, which the owner gives: no request is expected from before it. One
+//! that comes nevertheless finds what is left, so it may be admitted too early, never too late; [`InFlight::late`] counts these.
+//!
+//! One reservation: how long a request will hold its entry is not known when it is admitted, so one that is priced late, for an early
+//! time, may overlap with later ones that have been admitted already.
+
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
+
+/// Stretches of a block.
+const BLOCK: usize = 32;
+/// More stretches than this are not accepted from a saved state.
+const SAVED_MAX: usize = 1 << 20;
 
 /// A held entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,28 +32,73 @@ pub(crate) struct Held {
     pub line: u32,
 }
 
-/// See the module. Its times are of whatever unit the owner chooses.
+/// Stretches in the order of their ends. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+struct Block {
+    held: Vec<Held>,
+    /// The earliest beginning of all.
+    from: u64,
+    /// For each line, the bit of its number's last seven bits.
+    lines: u128,
+}
+
+/// A line's bit in [`Block::lines`].
+#[inline]
+fn bit(line: u32) -> u128 {
+    1 << (line % u128::BITS)
+}
+
+impl Block {
+    fn of(held: Vec<Held>) -> Block {
+        let from = held.iter().map(|held| held.from).min().unwrap_or(u64::MAX);
+        let lines = held.iter().fold(0, |lines, held| lines | bit(held.line));
+        Block { held, from, lines }
+    }
+
+    #[inline]
+    fn first(&self) -> u64 {
+        self.held.first().map_or(0, |held| held.until)
+    }
+
+    #[inline]
+    fn last(&self) -> u64 {
+        self.held.last().map_or(0, |held| held.until)
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: Held) {
+        let behind = self.held.iter().rev().take_while(|held| held.until > entry.until).count();
+        self.held.insert(self.held.len() - behind, entry);
+        self.from = self.from.min(entry.from);
+        self.lines |= bit(entry.line);
+    }
+}
+
+/// See the module. Its times are of whatever unit the owner chooses.
+#[derive(Clone, Debug)]
 pub(crate) struct InFlight {
     entries: usize,
-    /// Stretches by their ends, in a ring whose length is a power of two.
-    ring: Vec<Held>,
-    first: usize,
-    count: usize,
+    /// In the order of their ends.
+    blocks: VecDeque<Block>,
+    /// The end of the last stretch.
+    last: u64,
+    /// An empty list to be used again.
+    spare: Vec<Held>,
     state: InFlightState,
 }
 
 /// What a snapshot keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InFlightState {
-    /// Filled in when a snapshot is taken.
-    held: Vec<Held>,
-    /// Nothing is admitted before: of earlier times not all stretches are known any more.
-    floor: u64,
+    /// The blocks, filled in when a snapshot is taken.
+    held: Vec<Vec<Held>>,
+    /// The last end of all stretches that were dropped.
+    dropped: u64,
     /// A stretch in which the file is known to be full, so that a long queue is not walked again and again.
     full: (u64, u64),
     /// The sum of all stretches.
     busy: u64,
+    late: u64,
 }
 
 impl InFlight {
@@ -46,79 +106,134 @@ impl InFlight {
     pub fn new(entries: u32) -> InFlight {
         let entries = entries as usize;
         assert!(entries > 0, "a file of miss registers or buffers has entries");
-        let length = (4 * entries).next_power_of_two().clamp(64, 1024);
         InFlight {
             entries,
-            ring: vec![Held::default(); length],
-            first: 0,
-            count: 0,
+            blocks: VecDeque::new(),
+            last: 0,
+            spare: Vec::with_capacity(BLOCK),
             state: Default::default(),
         }
-    }
-
-    fn at(&self, index: usize) -> &Held {
-        &self.ring[(self.first + index) & (self.ring.len() - 1)]
     }
 
     /// When a request of time `t` gets an entry.
     #[inline]
     pub fn admit(&mut self, t: u64) -> u64 {
-        let t = t.max(self.state.floor);
-        if self.count == 0 || self.at(self.count - 1).until <= t { t } else { self.first_free(t) }
+        if self.last <= t { t } else { self.first_free(t, self.entries) }
     }
 
-    fn first_free(&mut self, mut t: u64) -> u64 {
+    /// The same where others that are not booked yet take `waiting` entries. While they take all, the request is not held up.
+    #[inline]
+    pub fn admit_beside(&mut self, t: u64, waiting: usize) -> u64 {
+        if self.last <= t { t } else { self.first_free(t, self.entries.saturating_sub(waiting)) }
+    }
+
+    fn first_free(&mut self, mut t: u64, entries: usize) -> u64 {
+        self.state.late += u64::from(t < self.state.dropped);
+        // Where fewer entries count, more is full than is known.
+        let all = entries == self.entries;
         loop {
             if self.state.full.0 <= t && t < self.state.full.1 {
                 t = self.state.full.1;
             }
-            let (mut held, mut first_end) = (0, t);
-            for index in (0..self.count).rev() {
-                let entry = self.at(index);
-                if entry.until <= t {
-                    break;
-                }
-                if entry.from <= t {
-                    held += 1;
-                    first_end = entry.until;
-                }
-            }
-            if held < self.entries {
+            let (held, first_end) = self.covering(t);
+            if held < entries || held == 0 {
                 return t;
             }
             match self.state.full.1 == t {
-                true => self.state.full.1 = first_end,
-                false => self.state.full = (t, first_end),
+                true if all => self.state.full.1 = first_end,
+                false if all => self.state.full = (t, first_end),
+                _ => {}
             }
             t = first_end;
         }
     }
 
-    /// Holds an entry for `line` from `from`, when it has been admitted, until `until`.
-    pub fn hold(&mut self, line: u32, from: u64, until: u64) {
+    /// How many stretches cover `t`, and the first end of them.
+    fn covering(&self, t: u64) -> (usize, u64) {
+        let (mut count, mut first_end) = (0, t);
+        for block in self.blocks.iter().rev() {
+            if block.last() <= t {
+                break;
+            }
+            if block.from > t {
+                continue;
+            }
+            for entry in block.held.iter().rev() {
+                if entry.until <= t {
+                    break;
+                }
+                if entry.from <= t {
+                    count += 1;
+                    first_end = entry.until;
+                }
+            }
+        }
+        (count, first_end)
+    }
+
+    /// Holds an entry for `line` from `from`, when it has been admitted, until `until`. No request is expected from before `past`.
+    pub fn hold(&mut self, line: u32, from: u64, until: u64, past: u64) {
         if until <= from {
             return;
         }
         self.state.busy += until - from;
-        let mask = self.ring.len() - 1;
-        if self.count == self.ring.len() {
-            self.state.floor = self.state.floor.max(self.ring[self.first].until);
-            self.first = (self.first + 1) & mask;
-            self.count -= 1;
+        self.last = self.last.max(until);
+        let entry = Held { from, until, line };
+        let mut index = self.blocks.len();
+        if self.blocks.back().is_none_or(|last| last.first() > until) {
+            index = self.blocks.partition_point(|block| block.first() <= until).max(1).min(index);
         }
-        let mut index = self.count;
-        while index > 0 && self.at(index - 1).until > until {
-            self.ring[(self.first + index) & mask] = *self.at(index - 1);
+        match self.blocks.get_mut(index.wrapping_sub(1)) {
+            Some(block) if block.held.len() < BLOCK => block.insert(entry),
+            _ => self.insert_with_room(index, entry, past),
+        }
+    }
+
+    /// Makes room behind or in the block before `index`, which is full if there is one.
+    #[cold]
+    fn insert_with_room(&mut self, mut index: usize, entry: Held, past: u64) {
+        while index > 1 && self.blocks[0].last() <= past {
+            self.drop_first();
             index -= 1;
         }
-        self.ring[(self.first + index) & mask] = Held { from, until, line };
-        self.count += 1;
+        let mut held = std::mem::take(&mut self.spare);
+        held.reserve(BLOCK);
+        let Some(full) = index.checked_sub(1).map(|before| &mut self.blocks[before]) else {
+            held.push(entry);
+            self.blocks.push_front(Block::of(held));
+            return;
+        };
+        // In the order of time no block is cut.
+        let at = if full.last() <= entry.until { BLOCK } else { BLOCK / 2 };
+        held.extend(full.held.drain(at..));
+        let cut = held.first().map_or(u64::MAX, |first| first.until);
+        *full = Block::of(std::mem::take(&mut full.held));
+        if entry.until < cut && at < BLOCK {
+            full.insert(entry);
+        } else {
+            let place = held.iter().take_while(|other| other.until <= entry.until).count();
+            held.insert(place, entry);
+        }
+        self.blocks.insert(index, Block::of(held));
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(mut gone) = self.blocks.pop_front() {
+            self.state.dropped = self.state.dropped.max(gone.last());
+            gone.held.clear();
+            self.spare = gone.held;
+        }
     }
 
     /// The stretch that ends after `t` and is held for `line`.
     pub fn find(&self, line: u32, t: u64) -> Option<Held> {
-        let live = (0..self.count).rev().map(|index| self.at(index)).take_while(|entry| entry.until > t);
-        live.copied().find(|entry| entry.line == line)
+        if self.last <= t {
+            return None;
+        }
+        let blocks = self.blocks.iter().rev().take_while(|block| block.last() > t);
+        let mut may_hold = blocks.filter(|block| block.lines & bit(line) != 0);
+        let found = may_hold.find_map(|block| block.held.iter().rev().find(|entry| entry.line == line));
+        found.filter(|entry| entry.until > t).copied()
     }
 
     /// The sum of all stretches: over a time, the average number of entries held.
@@ -126,95 +241,39 @@ impl InFlight {
         self.state.busy
     }
 
+    /// Requests from before what is kept, which may have been admitted too early.
+    pub fn late(&self) -> u64 {
+        self.state.late
+    }
+
     pub fn save(&self) -> InFlightState {
-        let held = (0..self.count).map(|index| *self.at(index)).collect();
+        let held = self.blocks.iter().map(|block| block.held.clone()).collect();
         InFlightState { held, ..self.state.clone() }
     }
 
     /// Says what is impossible about a saved state with nothing after `latest`.
     pub fn check(&self, state: &InFlightState, latest: u64) -> Result<(), String> {
-        if state.held.len() > self.ring.len() {
-            return Err(format!("{} held entries where {} are kept", state.held.len(), self.ring.len()));
+        let all = || state.held.iter().flatten();
+        if all().count() > SAVED_MAX || state.held.iter().any(|block| !(1..=BLOCK).contains(&block.len())) {
+            return Err("more held entries than are kept".to_owned());
         }
-        let last = state.held.last().map_or(0, |entry| entry.until);
-        let sorted = state.held.windows(2).all(|pair| pair[0].until <= pair[1].until);
-        if !sorted || state.held.iter().any(|entry| entry.from >= entry.until) {
+        if !all().is_sorted_by_key(|entry| entry.until) || all().any(|entry| entry.from >= entry.until) {
             return Err("held entries out of order".to_owned());
         }
-        if [last, state.floor, state.full.0, state.full.1].iter().any(|time| *time > latest) {
+        let last = all().last().map_or(0, |entry| entry.until);
+        if [last, state.dropped, state.full.0, state.full.1].iter().any(|time| *time > latest) {
             return Err("a held entry is impossibly late".to_owned());
         }
         Ok(())
     }
 
     pub fn restore(&mut self, mut state: InFlightState) {
-        let held = std::mem::take(&mut state.held);
-        self.ring[..held.len()].copy_from_slice(&held);
-        (self.first, self.count, self.state) = (0, held.len(), state);
+        self.blocks = std::mem::take(&mut state.held).into_iter().map(Block::of).collect();
+        self.last = self.blocks.back().map_or(state.dropped, Block::last);
+        self.state = state;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use doorbell_sim::rng::Rng;
-
-    #[test]
-    fn a_full_file_admits_the_next_when_the_first_entry_is_free_and_not_before() {
-        let mut file = InFlight::new(2);
-        file.hold(1, 100, 200);
-        assert_eq!(file.admit(100), 100, "one of two is held");
-        file.hold(2, 100, 230);
-        assert_eq!(file.admit(199), 200, "full until 199");
-        assert_eq!(file.admit(200), 200, "free at 200");
-        assert_eq!(file.admit(99), 99, "free before");
-        file.hold(3, 200, 300);
-        assert_eq!(file.admit(150), 230);
-    }
-
-    #[test]
-    fn a_line_on_its_way_is_found_until_it_is_there() {
-        let mut file = InFlight::new(4);
-        file.hold(7, 10, 50);
-        file.hold(8, 10, 20);
-        assert_eq!(file.find(7, 49).map(|held| held.from), Some(10));
-        assert_eq!(file.find(7, 50), None);
-        assert_eq!(file.find(9, 0), None);
-    }
-
-    /// With all requests in order of time this is a queue with several servers.
-    #[test]
-    fn requests_in_order_are_served_as_by_a_queue_with_so_many_servers() {
-        let mut rng = Rng::stream(9, "in flight");
-        for entries in [1u32, 2, 6, 20] {
-            let (mut file, mut servers) = (InFlight::new(entries), vec![0u64; entries as usize]);
-            let mut now = 0;
-            for line in 0..3_000u32 {
-                now += rng.below(20);
-                let hold = 1 + rng.below(20 * u64::from(entries));
-                let server = servers.iter_mut().min().unwrap();
-                let expected = now.max(*server);
-                *server = expected + hold;
-                assert_eq!(file.admit(now), expected, "{entries} entries, request {line}");
-                file.hold(line, expected, expected + hold);
-            }
-        }
-    }
-
-    #[test]
-    fn a_hostile_state_is_refused_and_a_good_one_goes_on() {
-        let mut file = InFlight::new(2);
-        file.hold(1, 100, 200);
-        file.hold(2, 100, 230);
-        let good = file.save();
-        let mut other = InFlight::new(2);
-        other.check(&good, 1_000).unwrap();
-        other.restore(good.clone());
-        assert_eq!((other.admit(150), other.busy()), (200, 230));
-        let mut bad = good.clone();
-        bad.held.swap(0, 1);
-        assert!(file.check(&bad, 1_000).is_err());
-        bad.held = vec![Held::default(); 1000];
-        assert!(file.check(&bad, 1_000).is_err());
-    }
-}
+#[path = "in_flight_tests.rs"]
+mod tests;

@@ -213,7 +213,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let leaves = match line {
             true => {
                 let there = self.carry(data.stop, core, data.at, LINE_BYTES).0;
-                self.harts[request.hart].from.take_many(there, 64).0
+                self.harts[request.hart].from.take_many(there, 64, self.llc.now).0
             }
             false => self.acknowledged(data, core),
         };
@@ -364,7 +364,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let (home, controller) = (self.home(evicted.line), self.memory_stop(evicted.line));
         let there = self.carry(home, controller, free, LINE_BYTES).1;
         let accepted = self.memory.write(self.clock.edge(there), self.ram.addr(evicted.line));
-        self.llc.buffer.hold(evicted.line, free, self.clock.edge_at_or_after(accepted));
+        self.llc.hold_buffer(evicted.line, free, self.clock.edge_at_or_after(accepted));
         free
     }
 }

@@ -1,6 +1,6 @@
 //! The memory system as a lone core sees it that has no page tables: for programs and traces whose addresses are physical.
 
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Prefetched, Served, Walk};
 
 use crate::backing::MainMemory;
 use crate::system::MemorySystem;
@@ -10,6 +10,9 @@ pub struct LoneHart<M>(pub MemorySystem<M>);
 
 impl<M: MainMemory> CoreMemory for LoneHart<M> {
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        if access.kind == AccessKind::Fetch {
+            self.0.hart_comes_to(0, cycle);
+        }
         self.0.core_access(0, cycle, access)
     }
 

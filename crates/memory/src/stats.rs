@@ -66,6 +66,9 @@ doorbell_sim::stats! {
         port_wait_cycles,
         /// Cycles for which evictions waited for a write-back buffer.
         buffer_wait_cycles,
+        /// Requests from before what ports, miss registers and buffers remember (for the last-level cache links too). They are served as
+        /// if nothing had been booked then, so possibly too early.
+        late_requests,
     }
 }
 

@@ -15,12 +15,20 @@ use crate::dca::{DEVICES_MAX, DcaPolicy, Steering};
 use crate::dram::Dram;
 use crate::fabric::Fabric;
 use crate::slots::Link;
-use crate::stats::{CoreStats, DeviceAccount, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats};
+use crate::stats::{
+    CacheStats, CoreStats, DeviceAccount, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats,
+};
 
-/// Cycles that ports of private caches remember.
+/// Cycles that ports of private caches count in a ring: half of them before the present.
 const PRIVATE_WINDOW: usize = 2048;
-/// Cycles that what harts and devices share remembers: they are further apart in time.
+/// The same of what harts and devices share: they are further apart in time.
 const SHARED_WINDOW: usize = 8192;
+/// How far before the present, which is a hart's next fetch, private caches expect requests: those of the other thread of a core.
+const PRIVATE_BEHIND: u64 = 2048;
+/// The same of the last-level cache: harts that wait for memory may fetch some microseconds behind the device or hart that is furthest.
+const SHARED_BEHIND: u64 = 1 << 15;
+/// How often memory is told of the present, in cycles.
+const TOLD_EVERY: u64 = 1024;
 
 /// Where RAM is, in lines.
 #[derive(Clone, Copy, Debug)]
@@ -86,9 +94,13 @@ impl Private {
         Private {
             clock: Clock::new(*clock),
             same_clock: *clock == ic.clock,
-            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).be_quick(),
-            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).be_quick(),
-            l2: Cache::new(&if directory { caches.directory() } else { caches.l2.clone() }, PRIVATE_WINDOW),
+            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW, PRIVATE_BEHIND).be_quick(),
+            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW, PRIVATE_BEHIND).be_quick(),
+            l2: Cache::new(
+                &if directory { caches.directory() } else { caches.l2.clone() },
+                PRIVATE_WINDOW,
+                PRIVATE_BEHIND,
+            ),
             directory,
             to: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
             from: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
@@ -189,7 +201,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let span = Span { base: base.0, lines: (size.0 / 64) as u32 };
         let ic = &config.interconnect;
-        let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
+        let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW, SHARED_BEHIND);
         llc.divide(config.llc.slices, config.llc.scatter, base);
         let directory = Directory::new(config, harts.len(), base);
         let asked = harts.len() > 1 || directory.is_some();
@@ -243,6 +255,24 @@ impl<M: MainMemory> MemorySystem<M> {
     #[inline(always)]
     pub fn warm(&mut self, hart: usize, access: CoreAccess) {
         self.access::<false>(hart, 0, access);
+    }
+
+    /// A hart fetches next in this cycle: no later request of it is from before. What is over by then may be forgotten.
+    #[inline]
+    pub fn hart_comes_to(&mut self, hart: usize, cycle: u64) {
+        let Private { l1i, l1d, l2, .. } = &mut self.harts[hart];
+        let now = l2.now.max(cycle);
+        (l1i.now, l1d.now, l2.now) = (now, now, now);
+    }
+
+    /// What harts and devices share has come to this cycle: that of whoever is furthest.
+    #[inline]
+    pub(crate) fn come_to(&mut self, cycle: u64) {
+        let before = self.llc.now;
+        self.llc.now = before.max(cycle);
+        if cycle / TOLD_EVERY > before / TOLD_EVERY {
+            self.memory.come_to(self.clock.edge(cycle));
+        }
     }
 
     /// Counts a core's access to a device's registers, which does not come here.
@@ -334,10 +364,16 @@ impl<M: MainMemory> MemorySystem<M> {
             HartStats { core, l1i, l1d, l2, sharing: hart.sharing.clone() }
         };
         let directory = self.directory.as_ref().map(|directory| directory.stats.clone());
+        let links = self.harts.iter().map(|hart| hart.to.late() + hart.from.late()).sum::<u64>();
+        let fabric = self.fabric.as_ref().map_or(0, |fabric| fabric.late());
+        let links_late = links + self.io_in.late() + self.io_out.late() + fabric;
         MemoryStats {
             directory: directory.unwrap_or_default(),
             harts: self.harts.iter().map(hart).collect(),
-            llc: self.llc.stats(),
+            llc: CacheStats {
+                late_requests: self.llc.stats().late_requests + links_late,
+                ..self.llc.stats()
+            },
             devices: self.devices.clone(),
             traffic: self.traffic.clone(),
         }

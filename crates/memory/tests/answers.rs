@@ -124,7 +124,7 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
         }
     }
     sum.counters(&system.stats());
-    system.memory().stats().for_each(|channel| sum.add(&postcard::to_stdvec(channel).expect("numbers")));
+    system.memory().stats().for_each(|channel| sum.add(&postcard::to_stdvec(&channel).expect("numbers")));
     system.occupancy().iter().for_each(|lines| sum.number(*lines));
     sum.0
 }

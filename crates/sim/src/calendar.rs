@@ -3,6 +3,10 @@
 //! An out-of-order core asks for resources at times that do not grow steadily. A calendar therefore keeps the gaps
 //! between bookings, and a request takes the first gap that is long enough, so that an early request that is asked for
 //! late is not queued behind later ones.
+//!
+//! Devices are priced when they ask, so bookings may lie tens of microseconds ahead. A calendar keeps them all, until its owner says
+//! that they are over ([`Calendar::forget_before`]). A request from before what is kept finds no bookings there, so it may begin too
+//! early, never too late; [`Calendar::late`] counts these.
 
 use std::collections::VecDeque;
 
@@ -10,18 +14,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Ps;
 
-/// Stretches kept apart. When there are more, the oldest gap is given up.
-const STRETCHES_MAX: usize = 64;
+/// So many stretches are kept although they are over.
+const STRETCHES_KEPT: usize = 64;
 
 /// See the module. Its times are of whatever unit the owner chooses: [`Ps`] by these functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calendar {
-    /// Nothing can be booked before.
+    /// The end of the last stretch that was forgotten.
     floor: u64,
-    /// Booked stretches after the floor, in order, never touching each other.
+    /// Booked stretches, in order, never touching each other.
     busy: VecDeque<(u64, u64)>,
     /// The sum of all bookings ever made.
     booked: u64,
+    late: u64,
 }
 
 impl Calendar {
@@ -53,24 +58,34 @@ impl Calendar {
             // Most come behind all others, where there is room.
             Some(last) if last.1 < from && length > 0 => {
                 self.busy.push_back((from, from.saturating_add(length)));
-                self.give_up_oldest();
                 from
             }
             _ => self.book_between(from, length),
         }
     }
 
-    /// Gives the oldest gap up if there are too many.
+    /// Whether there is something to forget, if it is over.
     #[inline]
-    fn give_up_oldest(&mut self) {
-        if self.busy.len() > STRETCHES_MAX
-            && let Some((_, end)) = self.busy.pop_front()
-        {
-            self.floor = end;
+    pub fn is_long(&self) -> bool {
+        self.busy.len() > STRETCHES_KEPT
+    }
+
+    /// Few requests are from before `past` any more: what was over by then may be forgotten.
+    #[inline]
+    pub fn forget_before(&mut self, past: u64) {
+        while self.is_long() && self.busy[0].1 <= past {
+            self.floor = self.busy[0].1;
+            self.busy.pop_front();
         }
     }
 
+    /// Requests from before what is kept, which may have begun too early.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
     fn book_between(&mut self, from: u64, length: u64) -> u64 {
+        self.late += u64::from(from < self.floor);
         let (start, index) = self.find(from, length);
         let end = start.saturating_add(length);
         // What touches its neighbours grows them.
@@ -86,17 +101,18 @@ impl Calendar {
             (false, false) if length > 0 => self.busy.insert(index, (start, end)),
             (false, false) => {}
         }
-        self.give_up_oldest();
         start
     }
 
     /// Where a booking begins, and before which stretch it comes.
     fn find(&self, from: u64, length: u64) -> (u64, usize) {
-        let from = from.max(self.floor);
         // Most requests come behind everything, or nearly so.
         let mut index = self.busy.len();
         while index > 0 && self.busy[index - 1].1 > from {
             index -= 1;
+            if index + STRETCHES_KEPT / 4 < self.busy.len() {
+                index = self.busy.partition_point(|stretch| stretch.1 <= from);
+            }
         }
         let mut start = from;
         while let Some((busy_from, busy_to)) = self.busy.get(index) {
@@ -136,10 +152,45 @@ mod tests {
         for step in 0..1_000u64 {
             let (from, length) = (step * 20 + rng.below(400), 1 + rng.below(20));
             let free = |start: u64| (start..start + length).all(|at| !taken[at as usize]);
-            let expected = (from.max(calendar.floor)..).find(|start| free(*start)).expect("there is room");
+            let expected = (from..).find(|start| free(*start)).expect("there is room");
             let start = calendar.book_raw(from, length);
             assert_eq!(start, expected, "step {step}");
             taken[start as usize..(start + length) as usize].fill(true);
+            calendar.forget_before(step * 20);
         }
+        assert!(calendar.floor > 0 && calendar.late() == 0);
+    }
+
+    #[test]
+    fn bookings_far_ahead_hold_up_no_request_that_is_near() {
+        let mut rng = Rng::stream(2, "calendar");
+        let mut calendar = Calendar::default();
+        let mut taken = vec![false; 400_000];
+        let mut far = 0;
+        for step in 0..3_000u64 {
+            let now = step * 20;
+            far = far.max(now) + rng.below(100);
+            let from = if rng.below(3) == 0 { now + rng.below(50) } else { far };
+            let length = 1 + rng.below(20);
+            let free = |start: u64| (start..start + length).all(|at| !taken[at as usize]);
+            let expected = (from..).find(|start| free(*start)).expect("there is room");
+            assert_eq!(calendar.first_gap(Ps(from), Ps(length)), Ps(expected), "step {step}");
+            assert_eq!(calendar.book_raw(from, length), expected, "step {step}");
+            taken[expected as usize..(expected + length) as usize].fill(true);
+            calendar.forget_before(now);
+        }
+        assert!(far > 80_000 && calendar.busy.len() > STRETCHES_KEPT && calendar.late() == 0);
+    }
+
+    #[test]
+    fn a_request_from_before_what_is_kept_is_counted_and_not_held_up() {
+        let mut calendar = Calendar::default();
+        for step in 0..100 {
+            calendar.book_raw(20 * step, 10);
+        }
+        calendar.forget_before(10_000);
+        assert_eq!((calendar.busy.len(), calendar.floor), (STRETCHES_KEPT, 710));
+        assert_eq!((calendar.book_raw(5, 10), calendar.late()), (5, 1));
+        assert_eq!((calendar.book_raw(720, 10), calendar.late()), (730, 1), "what is left still counts");
     }
 }

@@ -178,4 +178,7 @@ pub trait HostMemory {
     fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
     /// Prices a device's write; returns when it is visible (and its buffer is free).
     fn device_write(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
+    /// The machine has come to `now`, when a device asks for something: its lines, which may be priced far ahead, follow, and no later
+    /// request is from before, but for those of cores that are a little behind. What is over by then may be forgotten.
+    fn device_asks(&mut self, _now: Ps) {}
 }

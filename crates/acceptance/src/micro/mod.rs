@@ -143,7 +143,7 @@ pub fn measure(config: &MachineConfig, program: &Program, warm: u64, iterations:
             core.now(),
             core.stats().counts,
             timing.memory.stats(),
-            timing.memory.memory().stats().cloned().collect::<Vec<_>>(),
+            timing.memory.memory().stats().collect::<Vec<_>>(),
         )
     };
     let before = to(warm);

@@ -128,7 +128,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
-        self.stages.iter_mut().for_each(|stage| stage.forget_until(now));
+        self.stages.iter_mut().for_each(|stage| stage.come_to(now));
         let (mut at, mut first) = (now, None);
         for index in 0..self.stages.len() {
             let stage = &mut self.stages[index];
@@ -182,9 +182,9 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
+        self.stages.iter_mut().for_each(|stage| stage.come_to(now));
         let (mut at, mut asked) = (now, [Asked::default(); STAGES_MAX]);
         for (stage, asked) in self.stages.iter_mut().zip(&mut asked) {
-            stage.forget_until(now);
             let granted = stage.take_read(at);
             *asked = stage.ask(Way::Up, granted);
             at = asked.ends + stage.beyond();

@@ -10,6 +10,9 @@ use crate::config::StageConfig;
 /// No time is later, so that sums of a few fit.
 pub(super) const LATEST: Ps = Ps(u64::MAX / 4);
 
+/// How far before the device's time cores' accesses are expected.
+const BEHIND: Ps = Ps::from_us(10);
+
 /// A way over the bus. Up is from the device to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -70,6 +73,14 @@ impl Stage {
         &mut self.wires[if self.config.full_duplex { way as usize } else { 0 }]
     }
 
+    /// The device has come to `now`: what is over may be forgotten.
+    pub fn come_to(&mut self, now: Ps) {
+        self.ahead.iter_mut().for_each(|way| way.forget_until(now));
+        for wires in self.wires.iter_mut().filter(|wires| wires.is_long()) {
+            wires.forget_before(self.clock.edge_at_or_before(now.saturating_sub(BEHIND)));
+        }
+    }
+
     /// From the bus to the far side of the bridge, and as long back.
     pub fn beyond(&self) -> Ps {
         self.config.latency + self.config.bridge_latency
@@ -90,11 +101,6 @@ impl Stage {
         *busy_ps += busy.0;
         self.ahead[way as usize].add(self.clock.edge(begin), self.clock.edge(end));
         stats.wait_ps += waited.0;
-    }
-
-    /// No moment before `now` is asked for any more.
-    pub fn forget_until(&mut self, now: Ps) {
-        self.ahead.iter_mut().for_each(|way| way.forget_until(now));
     }
 
     /// What it has carried, its time until a moment, without what is booked for later.

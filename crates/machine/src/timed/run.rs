@@ -173,6 +173,7 @@ impl Timing {
         let trapped = matches!(end, BlockEnd::Trapped);
         let watched = self.before_watched(id);
         let timed = &mut self.harts[id];
+        self.memory.hart_comes_to(id / self.threads, timed.core.next_fetch());
         if watched.is_some_and(|(_, logged)| logged) {
             self.execute_logged(id, source, world);
         } else {

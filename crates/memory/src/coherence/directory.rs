@@ -151,7 +151,7 @@ impl<M: MainMemory> MemorySystem<M> {
             let line = snoop.line && turn == 0;
             let mut at = asked.max(ready) + takes;
             if line {
-                at = self.harts[hart].to.take_many(at, 64).1;
+                at = self.harts[hart].to.take_many(at, 64, self.llc.now).1;
             }
             let answer = match (to, line) {
                 (Some(_), _) => Moment { at, stop },

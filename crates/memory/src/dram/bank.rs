@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Rows kept apart.
-pub(super) const PERIODS: usize = 12;
+/// As often as there are so many more, rows that are past are given up.
+const PERIODS: usize = 12;
+/// More rows are not accepted from a saved state.
+const SAVED_MAX: usize = 1 << 16;
 /// A row that nothing has closed yet.
 pub(super) const OPEN: u64 = u64::MAX;
 
@@ -54,12 +56,14 @@ impl Bank {
         }
     }
 
-    /// Puts a period at `index`; the oldest is given up when there are too many. The caller sees to it that it is not
-    /// the new one.
-    pub fn insert(&mut self, index: usize, period: Period) {
+    /// Puts a period at `index`. Of those that another had followed by `past` the oldest may be given up: a device's rows, which are
+    /// booked far ahead, take away none that is near.
+    pub fn insert(&mut self, index: usize, period: Period, past: u64) {
         self.periods.insert(index, period);
-        if self.periods.len() > PERIODS {
-            self.periods.remove(0);
+        if self.periods.len().is_multiple_of(PERIODS) {
+            let begun = self.periods.partition_point(|period| period.activated <= past);
+            let over = begun.saturating_sub(1).min(self.periods.len() - PERIODS);
+            self.periods.drain(..over);
         }
     }
 
@@ -69,7 +73,7 @@ impl Bank {
             p.activated < p.last && p.last < p.ready && p.ready <= p.closed && p.ready <= super::CYCLE_MAX
         };
         let in_order = self.periods.windows(2).all(|pair| pair[0].activated < pair[1].activated);
-        let many = self.periods.len() > PERIODS || self.tires > TIRES_MAX;
+        let many = self.periods.len() > SAVED_MAX || self.tires > TIRES_MAX;
         if many || !in_order || !self.periods.iter().all(sound) {
             return Err("a bank's rows are out of order".to_owned());
         }

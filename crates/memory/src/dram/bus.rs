@@ -22,33 +22,32 @@ pub(super) struct Bus {
     gaps: ColumnGaps,
 }
 
-/// Stretches in which nothing can be booked any more. A ring.
+/// Stretches in which nothing can be booked any more, by their ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Paid {
-    stretches: [(u64, u64); 16],
-    next: u8,
-    last: u64,
-}
+pub(super) struct Paid(Vec<(u64, u64)>);
+
+/// As often as there are so many more, stretches that are past are given up.
+const STRETCHES: usize = 16;
 
 impl Paid {
     #[inline]
     fn end(&self, at: u64) -> Option<u64> {
-        if at >= self.last {
-            return None;
-        }
-        self.stretches.iter().find(|(from, to)| (*from..*to).contains(&at)).map(|stretch| stretch.1)
+        let later = self.0.iter().rev().take_while(|(_, to)| *to > at);
+        later.filter(|(from, _)| *from <= at).last().map(|stretch| stretch.1)
     }
 
-    fn add(&mut self, from: u64, to: u64) {
-        self.stretches[usize::from(self.next)] = (from, to);
-        self.next = (self.next + 1) % 16;
-        self.last = self.last.max(to);
+    fn add(&mut self, from: u64, to: u64, past: u64) {
+        let later = self.0.iter().rev().take_while(|stretch| stretch.1 > to).count();
+        self.0.insert(self.0.len() - later, (from, to));
+        if self.0.len().is_multiple_of(STRETCHES) {
+            self.0.drain(..self.0.partition_point(|stretch| stretch.1 <= past));
+        }
     }
 
     /// Says what is wrong with a state that was read back.
     pub fn validate(&self) -> Result<(), String> {
-        let sound = self.stretches.iter().all(|(from, to)| from <= to && *to <= self.last);
-        if !sound || self.next >= 16 || self.last > super::CYCLE_MAX {
+        let sound = self.0.iter().all(|(from, to)| from <= to && *to <= super::CYCLE_MAX);
+        if !sound || !self.0.is_sorted_by_key(|stretch| stretch.1) {
             return Err("a data bus has paid impossible debts".to_owned());
         }
         Ok(())
@@ -208,10 +207,10 @@ impl Bus {
 
     /// Books a column command. Returns by how much it has delayed those behind it, summed over them.
     #[inline]
-    pub fn book(&mut self, at: u64, write: bool, group: u8) -> u64 {
+    pub fn book(&mut self, at: u64, write: bool, group: u8, past: u64) -> u64 {
         if self.debt > 0 && self.is_last(at) {
             let from = at.saturating_sub(self.debt);
-            self.paid.add(from.max(at.saturating_sub(self.idle_before(at, (write, group)))), at);
+            self.paid.add(from.max(at.saturating_sub(self.idle_before(at, (write, group)))), at, past);
             self.debt = 0;
         }
         let mut delayed = 0;

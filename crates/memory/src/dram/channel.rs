@@ -1,9 +1,10 @@
 //! A channel and its controller: finds the cycles for an access's commands.
 
-use super::bank::{Bank, OPEN, PERIODS, Period, TIRES_MAX};
+use super::bank::{Bank, OPEN, Period, TIRES_MAX};
 use super::bus::{Activations, Bus};
 use super::config::{DramConfig, PagePolicy};
 use super::mapping::{GROUP_BITS, Place};
+use super::slots::CYCLES;
 use super::stats::DramStats;
 use super::timing::DramTiming;
 
@@ -71,6 +72,8 @@ pub(super) struct Channel {
     refresh_share: u64,
     policy: PagePolicy,
     row_idle: u64,
+    /// Few accesses are from before this cycle any more.
+    pub past: u64,
 }
 
 impl Channel {
@@ -85,8 +88,24 @@ impl Channel {
             refresh_share: if config.refresh { timing.refi / config.ranks } else { 0 },
             policy: config.page_policy,
             row_idle,
+            past: 0,
             timing: timing.clone(),
         }
+    }
+
+    /// The present has come to this cycle: what is over may be forgotten.
+    pub fn come_to(&mut self, now: u64) {
+        self.past = now.saturating_sub(CYCLES / 2);
+        self.bus.commands.come_to(now);
+        self.bus.reads.come_to(now);
+        self.bus.writes.come_to(now);
+        self.ranks.iter_mut().for_each(|rank| rank.slots.come_to(now));
+    }
+
+    /// Commands from before what is remembered.
+    pub fn late(&self) -> u64 {
+        let ranks = self.ranks.iter().map(|rank| rank.slots.late()).sum::<u64>();
+        self.bus.commands.late() + self.bus.reads.late() + self.bus.writes.late() + ranks
     }
 
     /// The stretch without refresh that begins at or contains `at`: its first cycle and the refresh that ends it.
@@ -196,10 +215,6 @@ impl Channel {
 
     /// A row of its own, the first of the interval: the bank is precharged.
     fn open_before(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
-        let full = query.bank.periods().len() >= PERIODS;
-        if index == 0 && full {
-            return None;
-        }
         let opening = Opening {
             index,
             precharge: None,
@@ -262,7 +277,7 @@ impl Channel {
     fn book(&mut self, place: Place, write: bool, plan: Plan, from: u64) -> u64 {
         let bank = &mut self.banks[usize::from(place.bank)];
         let ready = plan.column + self.timing.to_precharge(write);
-        let delayed = self.bus.book(plan.column, write, place.group);
+        let delayed = self.bus.book(plan.column, write, place.group, self.past);
         match plan.found {
             Found::Hit => self.stats.row_hits += 1,
             Found::Closed => self.stats.row_closed += 1,
@@ -312,7 +327,7 @@ impl Channel {
             ready: ready.max(opening.activate + self.timing.ras),
             closed: opening.closed,
         };
-        bank.insert(opening.index, period);
+        bank.insert(opening.index, period, self.past);
         delayed
     }
 

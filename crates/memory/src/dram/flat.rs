@@ -44,6 +44,16 @@ impl Flat {
         done
     }
 
+    /// Requests to a channel from before what it remembers.
+    pub fn late(&self, channel: usize) -> u64 {
+        self.channels[channel].late()
+    }
+
+    /// See [`MainMemory::come_to`].
+    pub fn come_to(&mut self, now: Ps) {
+        self.channels.iter_mut().for_each(|channel| channel.come_to(now));
+    }
+
     /// What a snapshot keeps: a calendar a channel.
     pub fn save(&self) -> Vec<Calendar> {
         self.channels.iter().map(MainMemory::save).collect()

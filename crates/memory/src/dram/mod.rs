@@ -14,7 +14,8 @@
 //! allow. A younger read overtakes an older one wherever it fits in front of it: in a row that is or will be open (until the
 //! precharge that is booked for it), in a bank between two rows, in a hole of the data bus. FR-FCFS also lets a ready request push an
 //! older one back; here the older one keeps its time and the younger one pays for the delay (docs/dram.md says how). Requests may
-//! come in any order of time within some microseconds (`slots::CYCLES`).
+//! come in any order of time: those of devices tens of microseconds ahead of the present. What is some microseconds past is forgotten
+//! (`slots::CYCLES`); a request from there is served as if nothing had been booked then, and counted.
 //!
 //! **The error** is in `docs/dram.md`, beside a cycle-accurate simulator's curves, and held by `tests/against_fr_fcfs.rs`, a ticking
 //! FR-FCFS controller.
@@ -34,10 +35,11 @@ mod writes;
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Clock, PhysAddr, Ps};
 
+use crate::in_flight::InFlight;
 use channel::Channel;
 use flat::Flat;
 use mapping::Mapping;
-use writes::{Entries, Waiting, WriteQueue};
+use writes::{Waiting, WriteQueue};
 
 pub use config::{DramConfig, FlatConfig, HashRows, PagePolicy};
 pub use state::DramState;
@@ -55,7 +57,7 @@ pub struct Dram {
     mapping: Mapping,
     channels: Vec<Channel>,
     /// Each channel's reads that wait, and its writes.
-    reads: Vec<Entries>,
+    reads: Vec<InFlight>,
     queues: Vec<WriteQueue>,
     /// A channel counts as idle if no column command is booked for so long: what just arrived has got one by then.
     quiet: u64,
@@ -77,7 +79,7 @@ impl Dram {
             clock,
             mapping,
             channels: (0..config.channels).map(|_| Channel::new(config, &timing, row_idle)).collect(),
-            reads: (0..config.channels).map(|_| Entries::new(config.read_queue)).collect(),
+            reads: (0..config.channels).map(|_| InFlight::new(config.read_queue as u32)).collect(),
             queues: (0..config.channels).map(|_| WriteQueue::new(config.write_queue)).collect(),
             quiet: (timing.rp + timing.rcd).min(slots::REACH),
             flat: config.flat.map(|flat| Flat::new(&flat, config.channels, clock)),
@@ -91,13 +93,28 @@ impl Dram {
     }
 
     /// What each channel has done.
-    pub fn stats(&self) -> impl Iterator<Item = &DramStats> {
-        self.channels.iter().map(|channel| &channel.stats)
+    pub fn stats(&self) -> impl Iterator<Item = DramStats> {
+        let queues = self.reads.iter().zip(&self.queues);
+        self.channels.iter().zip(queues).enumerate().map(|(index, (channel, (reads, queue)))| {
+            let flat = self.flat.as_ref().map_or(0, |flat| flat.late(index));
+            let late = channel.late() + reads.late() + queue.entries.late() + flat;
+            DramStats { late, ..channel.stats.clone() }
+        })
     }
 
     /// The channel of the line at `addr`.
     pub fn channel(&self, addr: PhysAddr) -> usize {
         self.mapping.place(addr.0 / LINE_BYTES).0
+    }
+
+    /// Few requests are from before `now` any more: what is over by then may be forgotten.
+    pub fn come_to(&mut self, now: Ps) {
+        if let Some(flat) = &mut self.flat {
+            return flat.come_to(now);
+        }
+        if let Some(at) = self.arrival(now) {
+            self.channels.iter_mut().for_each(|channel| channel.come_to(at));
+        }
     }
 
     /// Prices a read of the line at `addr` that comes to the controller's port at `now`: returns when the data are back
@@ -122,8 +139,8 @@ impl Dram {
             at + 1
         } else {
             let queue = &mut self.reads[index];
-            let (column, delayed) = channel.access(queue.free_from(at, 0), place, false);
-            queue.hold(at, column);
+            let (column, delayed) = channel.access(queue.admit(at), place, false);
+            queue.hold(0, at, column, channel.past);
             channel.stats.bytes_read += LINE_BYTES;
             channel.stats.busy_clocks += channel.timing.burst;
             // Who goes in front of others pays for their delay, as their times are promised: so the mean is right.
@@ -187,7 +204,7 @@ impl Dram {
 
 /// Books the first `count` writes of a queue from `from` on.
 fn drain(channel: &mut Channel, queue: &mut WriteQueue, from: u64, count: usize) {
-    queue.drain(count, |waiting| {
+    queue.drain(count, channel.past, |waiting| {
         let (column, _) = channel.access(from.max(waiting.arrived), waiting.place, true);
         channel.stats.bytes_written += LINE_BYTES;
         channel.stats.busy_clocks += channel.timing.burst;

@@ -1,12 +1,16 @@
-//! A calendar of cycles: which of the clock's cycles around the present are booked, as a ring of bits.
+//! A calendar of cycles: which of the clock's cycles are booked, as a ring of bits around the present.
 //!
 //! Commands take one cycle each and everything else follows from the distances between them, so a bit a cycle says it
-//! all, the neighbours of any cycle are a few machine words away, and bookings may be made in any order within
-//! [`CYCLES`]. What falls out of that window is forgotten: nothing can then collide with it.
+//! all, the neighbours of any cycle are a few machine words away, and bookings may be made in any order. The ring has the
+//! cycles before the *horizon*, half of [`CYCLES`] after the present. Bookings behind it (a device's are priced when it asks, tens of
+//! microseconds ahead) stand in a map and come into the ring in time. What is more than half of [`CYCLES`] past is forgotten when a later
+//! cycle takes its place. A command there is not kept, and collides with nothing; [`Marks::late`] counts these.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Cycles that are remembered: 13.6 µs of DDR4-2400, 6.8 µs of DDR5-4800.
+/// Cycles in the ring: 13.6 µs of DDR4-2400, 6.8 µs of DDR5-4800.
 pub(super) const CYCLES: u64 = 1 << 14;
 const WORDS: u64 = CYCLES / 64;
 /// How far [`Marks::before`] and [`Marks::after`] see, in cycles.
@@ -26,11 +30,34 @@ pub(super) struct Marks {
     words: Vec<Word>,
     /// The latest cycle booked: behind it there is nothing to look for.
     last: u64,
+    /// From this word on, bookings are in the map.
+    horizon: u64,
+    far: BTreeMap<u64, u64>,
+    late: u64,
 }
 
 impl Marks {
     pub fn new() -> Marks {
-        Marks { words: vec![Word::default(); WORDS as usize], last: 0 }
+        let words = vec![Word::default(); WORDS as usize];
+        Marks { words, last: 0, horizon: WORDS / 2, far: BTreeMap::new(), late: 0 }
+    }
+
+    /// The present has come to this cycle.
+    pub fn come_to(&mut self, now: u64) {
+        self.see((now + CYCLES / 2) / 64);
+    }
+
+    fn see(&mut self, horizon: u64) {
+        self.horizon = self.horizon.max(horizon);
+        while let Some(next) = self.far.first_entry().filter(|next| *next.key() < self.horizon) {
+            let (index, bits) = next.remove_entry();
+            self.words[(index % WORDS) as usize] = Word { turn: index / WORDS + 1, bits };
+        }
+    }
+
+    /// Commands at cycles from before what is remembered: they are not kept.
+    pub fn late(&self) -> u64 {
+        self.late
     }
 
     /// The latest cycle booked, or 0.
@@ -42,7 +69,11 @@ impl Marks {
     #[inline]
     fn word(&self, index: u64) -> u64 {
         let word = self.words[(index % WORDS) as usize];
-        if word.turn == index / WORDS + 1 { word.bits } else { 0 }
+        match word.turn == index / WORDS + 1 {
+            true => word.bits,
+            false if index >= self.horizon => self.far.get(&index).copied().unwrap_or(0),
+            false => 0,
+        }
     }
 
     /// Whether the cycle is booked.
@@ -57,6 +88,10 @@ impl Marks {
         let (index, bit) = (cycle / 64, 1 << (cycle % 64));
         let turn = index / WORDS + 1;
         self.last = self.last.max(cycle);
+        if index >= self.horizon {
+            *self.far.entry(index).or_default() |= bit;
+            return true;
+        }
         let word = &mut self.words[(index % WORDS) as usize];
         if word.turn < turn {
             *word = Word { turn, bits: 0 };
@@ -64,6 +99,7 @@ impl Marks {
         if word.turn == turn {
             word.bits |= bit;
         }
+        self.late += u64::from(word.turn > turn);
         word.turn == turn
     }
 
@@ -114,9 +150,15 @@ impl Marks {
         let mut found = Vec::new();
         for (place, word) in (0u64..).zip(&self.words) {
             let index = word.turn.wrapping_sub(1).wrapping_mul(WORDS) + place;
-            found.extend((0..64).filter(|bit| word.bits >> bit & 1 != 0).map(|bit| index * 64 + bit));
+            found.push((index, word.bits));
         }
+        found.extend(self.far.iter().map(|(index, bits)| (*index, *bits)));
         found.sort_unstable();
+        let bits = |(index, bits): &(u64, u64)| {
+            let (index, bits) = (*index, *bits);
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| index.wrapping_mul(64) + bit)
+        };
+        let found = found.iter().flat_map(bits).collect();
         found
     }
 }
@@ -126,15 +168,36 @@ impl Marks {
 pub(super) struct Slots {
     marks: Marks,
     notes: Vec<u8>,
+    /// The notes of cycles behind the horizon.
+    far: BTreeMap<u64, u8>,
 }
 
 /// What a snapshot keeps of a calendar: the booked cycles in order, each with its note.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotsState(Vec<(u64, u8)>);
+pub struct SlotsState {
+    booked: Vec<(u64, u8)>,
+    horizon: u64,
+    late: u64,
+}
 
 impl Slots {
     pub fn new() -> Slots {
-        Slots { marks: Marks::new(), notes: vec![0; CYCLES as usize] }
+        Slots { marks: Marks::new(), notes: vec![0; CYCLES as usize], far: BTreeMap::new() }
+    }
+
+    /// The present has come to this cycle.
+    pub fn come_to(&mut self, now: u64) {
+        self.marks.come_to(now);
+        let horizon = self.marks.horizon * 64;
+        while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
+            let (cycle, note) = next.remove_entry();
+            self.notes[(cycle % CYCLES) as usize] = note;
+        }
+    }
+
+    /// See [`Marks::late`].
+    pub fn late(&self) -> u64 {
+        self.marks.late
     }
 
     #[inline]
@@ -149,12 +212,18 @@ impl Slots {
 
     #[inline]
     pub fn note(&self, cycle: u64) -> u8 {
-        self.notes[(cycle % CYCLES) as usize]
+        match cycle / 64 >= self.marks.horizon {
+            true => self.far.get(&cycle).copied().unwrap_or(0),
+            false => self.notes[(cycle % CYCLES) as usize],
+        }
     }
 
     #[inline]
     pub fn set(&mut self, cycle: u64, note: u8) {
-        if self.marks.set(cycle) {
+        if cycle / 64 >= self.marks.horizon {
+            self.marks.set(cycle);
+            self.far.insert(cycle, note);
+        } else if self.marks.set(cycle) {
             self.notes[(cycle % CYCLES) as usize] = note;
         }
     }
@@ -170,25 +239,36 @@ impl Slots {
     }
 
     pub fn save(&self) -> SlotsState {
-        SlotsState(self.marks.all().into_iter().map(|cycle| (cycle, self.note(cycle))).collect())
+        SlotsState {
+            booked: self.marks.all().into_iter().map(|cycle| (cycle, self.note(cycle))).collect(),
+            horizon: self.marks.horizon,
+            late: self.marks.late,
+        }
     }
 
     pub fn restore(state: &SlotsState, notes_max: u8) -> Result<Slots, String> {
         let mut slots = Slots::new();
-        for (index, &(cycle, note)) in state.0.iter().enumerate() {
-            let in_order = index == 0 || state.0[index - 1].0 < cycle;
+        let wrong = || Err("a calendar's bookings are out of order or out of range".to_owned());
+        if !(slots.marks.horizon..=super::CYCLE_MAX).contains(&state.horizon) {
+            return wrong();
+        }
+        slots.marks.horizon = state.horizon;
+        for (index, &(cycle, note)) in state.booked.iter().enumerate() {
+            let in_order = index == 0 || state.booked[index - 1].0 < cycle;
             if !in_order || cycle > super::CYCLE_MAX || note > notes_max {
-                return Err("a calendar's bookings are out of order or out of range".to_owned());
+                return wrong();
             }
             slots.set(cycle, note);
         }
+        slots.marks.late = state.late;
         Ok(slots)
     }
 }
 
 impl Marks {
     pub fn save(&self) -> SlotsState {
-        SlotsState(self.all().into_iter().map(|cycle| (cycle, 0)).collect())
+        let booked = self.all().into_iter().map(|cycle| (cycle, 0)).collect();
+        SlotsState { booked, horizon: self.horizon, late: self.late }
     }
 
     pub fn restore(state: &SlotsState) -> Result<Marks, String> {
@@ -207,11 +287,14 @@ mod tests {
         let mut slots = Slots::new();
         let mut naive = BTreeMap::new();
         for step in 0..20_000u64 {
-            let cycle = step * 7 + rng.below(6_000);
+            // A device's bookings reach 20,000 cycles further than others.
+            let ahead = if rng.below(3) == 0 { 20_000 } else { 6_000 };
+            slots.come_to(step * 7);
+            let cycle = step * 7 + rng.below(ahead);
             let note = (cycle * 31) as u8;
             slots.set(cycle, note);
             naive.insert(cycle, note);
-            let probe = step * 7 + rng.below(6_000);
+            let probe = step * 7 + rng.below(ahead);
             let before: u128 = naive
                 .range(probe.saturating_sub(127)..=probe)
                 .map(|(c, _)| 1u128 << (127 - (probe - c)))
@@ -226,6 +309,7 @@ mod tests {
                 assert_eq!(slots.note(probe), naive[&probe]);
             }
         }
+        assert_eq!(slots.late(), 0);
         let copy = Slots::restore(&slots.save(), 255).unwrap();
         assert_eq!(copy.save(), slots.save());
     }
@@ -233,9 +317,12 @@ mod tests {
     #[test]
     fn what_is_older_than_the_window_is_not_kept() {
         let mut marks = Marks::new();
-        assert!(marks.set(CYCLES + 5));
-        assert!(!marks.set(5));
+        assert!(marks.set(5) && marks.set(CYCLES + 5));
+        assert!(marks.has(5) && marks.has(CYCLES + 5), "far ahead");
+        marks.come_to(CYCLES);
+        assert!(!marks.set(5) && marks.late() == 1);
         assert!(!marks.has(5) && marks.has(CYCLES + 5));
+        marks.come_to(2 * CYCLES);
         assert!(marks.set(2 * CYCLES + 5));
         assert!(!marks.has(CYCLES + 5));
     }

@@ -10,7 +10,8 @@ use super::bus::{Activations, Bus, Paid};
 use super::flat::Flat;
 use super::slots::{Marks, Slots, SlotsState};
 use super::stats::DramStats;
-use super::writes::{Entries, WriteQueue, WriteQueueState};
+use super::writes::{WriteQueue, WriteQueueState};
+use crate::in_flight::InFlightState;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChannelState {
@@ -21,7 +22,8 @@ struct ChannelState {
     banks: Vec<Bank>,
     debt: u64,
     paid: Paid,
-    read_queue: Entries,
+    read_queue: InFlightState,
+    past: u64,
     queue: WriteQueueState,
     stats: DramStats,
 }
@@ -36,7 +38,7 @@ pub struct DramState {
 
 impl DramState {
     /// The version of this layout.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 }
 
 impl Dram {
@@ -51,7 +53,8 @@ impl Dram {
             banks: channel.banks.clone(),
             debt: channel.bus.debt,
             paid: channel.bus.paid.clone(),
-            read_queue: reads.clone(),
+            read_queue: reads.save(),
+            past: channel.past,
             queue: queue.save(),
             stats: channel.stats.clone(),
         });
@@ -98,8 +101,9 @@ impl Dram {
             channel.bus = bus;
             channel.banks.clone_from(&saved.banks);
             channel.stats = saved.stats.clone();
-            saved.read_queue.validate(self.config.read_queue)?;
-            dram.reads[index] = saved.read_queue.clone();
+            dram.reads[index].check(&saved.read_queue, super::CYCLE_MAX)?;
+            dram.reads[index].restore(saved.read_queue.clone());
+            channel.past = saved.past.min(super::CYCLE_MAX);
             let mapping = &dram.mapping;
             let here = saved.queue.waiting.iter().all(|(line, _)| mapping.place(*line).0 == index);
             if !here {

@@ -35,6 +35,9 @@ doorbell_sim::stats! {
         drains_full,
         /// Times it did so because there was nothing to read.
         drains_idle,
+        /// Requests and commands from before what queues and calendars remember. They are served as if nothing had been booked then, so
+        /// possibly too early.
+        late,
     }
 }
 

@@ -3,66 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::mapping::Place;
+use crate::in_flight::{InFlight, InFlightState};
 
 /// A write that waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub arrived: u64,
     pub place: Place,
-}
-
-/// The entries of a queue that are held by requests whose commands are booked: each from its arrival to its column command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entries {
-    /// Arrival and column command of the last requests. A ring as long as the queue.
-    gone: Vec<(u64, u64)>,
-    next: u64,
-    /// The last column command of all.
-    last_gone: u64,
-}
-
-impl Entries {
-    pub fn new(capacity: u64) -> Entries {
-        Entries { gone: vec![(0, 0); capacity as usize], next: 0, last_gone: 0 }
-    }
-
-    /// A request holds an entry.
-    #[inline]
-    pub fn hold(&mut self, arrived: u64, column: u64) {
-        self.gone[self.next as usize] = (arrived, column);
-        self.next = if self.next + 1 == self.gone.len() as u64 { 0 } else { self.next + 1 };
-        self.last_gone = self.last_gone.max(column);
-    }
-
-    /// The first cycle from `at` on at which, with `waiting` entries taken by others, one is free.
-    #[inline]
-    pub fn free_from(&self, at: u64, waiting: usize) -> u64 {
-        if at >= self.last_gone && waiting < self.gone.len() { at } else { self.free_later(at, waiting) }
-    }
-
-    fn free_later(&self, mut at: u64, waiting: usize) -> u64 {
-        loop {
-            // An entry held from later on does not count: its request was made early.
-            let held = self.gone.iter().filter(|(arrived, column)| *arrived <= at && *column > at);
-            if held.clone().count() + waiting < self.gone.len() {
-                return at;
-            }
-            match held.map(|(_, column)| *column).min() {
-                Some(next) => at = next,
-                None => return at,
-            }
-        }
-    }
-
-    /// Says what is wrong with a state that was read back.
-    pub fn validate(&self, capacity: u64) -> Result<(), String> {
-        let late = |cycle: u64| cycle > super::CYCLE_MAX;
-        let times = self.gone.iter().all(|gone| !late(gone.0) && !late(gone.1)) && !late(self.last_gone);
-        if self.gone.len() as u64 != capacity || self.next >= capacity || !times {
-            return Err("a queue has another length or its times are impossible".to_owned());
-        }
-        Ok(())
-    }
 }
 
 /// See the module.
@@ -73,14 +20,15 @@ pub(super) struct WriteQueue {
     /// Of each line that waits, the bit of its number's last six bits: mostly it need not be looked for.
     some: u64,
     waiting: Vec<Waiting>,
-    entries: Entries,
+    /// The entries that are held by writes whose commands are booked: each from its arrival to its column command.
+    pub entries: InFlight,
 }
 
-/// What a snapshot keeps: the waiting lines with their arrivals, and the ring.
+/// What a snapshot keeps: the waiting lines with their arrivals, and the entries of others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WriteQueueState {
     pub waiting: Vec<(u64, u64)>,
-    entries: Entries,
+    entries: InFlightState,
 }
 
 impl WriteQueue {
@@ -90,7 +38,7 @@ impl WriteQueue {
             lines: Vec::with_capacity(room),
             some: 0,
             waiting: Vec::with_capacity(room),
-            entries: Entries::new(capacity),
+            entries: InFlight::new(capacity as u32),
         }
     }
 
@@ -114,13 +62,13 @@ impl WriteQueue {
     }
 
     /// The first cycle from `at` on at which an entry is free.
-    pub fn free_from(&self, at: u64) -> u64 {
-        self.entries.free_from(at, self.len())
+    pub fn free_from(&mut self, at: u64) -> u64 {
+        self.entries.admit_beside(at, self.lines.len())
     }
 
     /// Takes out the first `count` writes and hands each to `go`, which answers with its column command; writes of
-    /// the same row go one behind the other.
-    pub fn drain(&mut self, count: usize, mut go: impl FnMut(Waiting) -> u64) {
+    /// the same row go one behind the other. What was over by `past` may be forgotten.
+    pub fn drain(&mut self, count: usize, past: u64, mut go: impl FnMut(Waiting) -> u64) {
         const DONE: u16 = u16::MAX;
         let mut gone = 0;
         let mut first = 0;
@@ -131,7 +79,7 @@ impl WriteQueue {
                     let waiting = self.waiting[index];
                     if gone < count && waiting.place.bank == bank && waiting.place.row == row {
                         let column = go(waiting);
-                        self.entries.hold(waiting.arrived, column);
+                        self.entries.hold(0, waiting.arrived, column, past);
                         self.waiting[index].place.bank = DONE;
                         gone += 1;
                     }
@@ -147,7 +95,7 @@ impl WriteQueue {
 
     pub fn save(&self) -> WriteQueueState {
         let waiting = self.lines.iter().zip(&self.waiting).map(|(line, waiting)| (*line, waiting.arrived));
-        WriteQueueState { waiting: waiting.collect(), entries: self.entries.clone() }
+        WriteQueueState { waiting: waiting.collect(), entries: self.entries.save() }
     }
 
     /// A queue as it was saved; `place` tells where a line lies.
@@ -157,7 +105,7 @@ impl WriteQueue {
         place: impl Fn(u64) -> Place,
     ) -> Result<WriteQueue, String> {
         let mut queue = WriteQueue::new(capacity);
-        state.entries.validate(capacity)?;
+        queue.entries.check(&state.entries, super::CYCLE_MAX)?;
         if state.waiting.len() as u64 > capacity || state.waiting.iter().any(|w| w.1 > super::CYCLE_MAX) {
             return Err("a write queue is too long or its times impossible".to_owned());
         }
@@ -167,7 +115,7 @@ impl WriteQueue {
             }
             queue.push(line, Waiting { arrived, place: place(line) });
         }
-        queue.entries = state.entries.clone();
+        queue.entries.restore(state.entries.clone());
         Ok(queue)
     }
 }

@@ -93,11 +93,11 @@ impl Fabric {
     }
 
     /// A request or a snoop sets off at `t`. Returns when it is there.
-    fn request(&mut self, from: Stop, to: Stop, t: u64) -> u64 {
+    fn request(&mut self, from: Stop, to: Stop, t: u64, now: u64) -> u64 {
         let mut at = t;
         for link in self.routes.way(from, to) {
             let wires = &mut self.wires[usize::from(*link)];
-            let leaves = wires.requests.take(at);
+            let leaves = wires.requests.take(at, now);
             wires.stats.requests += 1;
             wires.stats.wait_cycles += leaves - at;
             at = leaves + wires.hop;
@@ -106,11 +106,11 @@ impl Fabric {
     }
 
     /// Bytes of a line set off at `t`. Returns when the first of them are there, and when the last.
-    fn line(&mut self, from: Stop, to: Stop, t: u64, bytes: u64) -> (u64, u64) {
+    fn line(&mut self, from: Stop, to: Stop, t: u64, bytes: u64, now: u64) -> (u64, u64) {
         let (mut head, mut tail) = (t, t);
         for link in self.routes.way(from, to) {
             let wires = &mut self.wires[usize::from(*link)];
-            let (first, last) = wires.lines.take_many(head, bytes);
+            let (first, last) = wires.lines.take_many(head, bytes, now);
             wires.stats.bytes += bytes;
             wires.stats.wait_cycles += first - head;
             (head, tail) = (first + wires.hop, last.max(tail) + wires.hop);
@@ -150,6 +150,12 @@ impl Fabric {
     /// What has been counted of each slice.
     pub fn slices(&self) -> impl Iterator<Item = &SliceStats> {
         self.slices.iter().map(|slice| &slice.stats)
+    }
+
+    /// Requests from before what links and ports remember.
+    pub(crate) fn late(&self) -> u64 {
+        let links = self.wires.iter().map(|wires| wires.requests.late() + wires.lines.late());
+        links.chain(self.slices.iter().map(|slice| slice.ports.late())).sum()
     }
 
     pub(crate) fn save(&self) -> FabricState {
@@ -221,20 +227,23 @@ impl<M> MemorySystem<M> {
     /// See [`Fabric::request`].
     #[inline]
     pub(crate) fn request(&mut self, from: Stop, to: Stop, t: u64) -> u64 {
-        self.fabric.as_mut().map_or(t, |fabric| fabric.request(from, to, t))
+        let now = self.llc.now;
+        self.fabric.as_mut().map_or(t, |fabric| fabric.request(from, to, t, now))
     }
 
     /// See [`Fabric::line`].
     #[inline]
     pub(crate) fn carry(&mut self, from: Stop, to: Stop, t: u64, bytes: u64) -> (u64, u64) {
-        self.fabric.as_mut().map_or((t, t), |fabric| fabric.line(from, to, t, bytes))
+        let now = self.llc.now;
+        self.fabric.as_mut().map_or((t, t), |fabric| fabric.line(from, to, t, bytes, now))
     }
 
     /// When a line is all there that sets off behind another one.
     #[inline]
     pub(crate) fn carry_behind(&mut self, Moment { at, stop }: Moment, to: Stop) -> u64 {
+        let now = self.llc.now;
         match &mut self.fabric {
-            Some(fabric) if stop != to => fabric.line(stop, to, at + fabric.line_cycles, LINE_BYTES).1,
+            Some(fabric) if stop != to => fabric.line(stop, to, at + fabric.line_cycles, LINE_BYTES, now).1,
             _ => at,
         }
     }
@@ -257,7 +266,7 @@ impl<M> MemorySystem<M> {
     pub(crate) fn llc_port(&mut self, line: u32, t: u64) -> u64 {
         let Some(fabric) = &mut self.fabric else { return self.llc.port(t) };
         let slice = &mut fabric.slices[self.llc.tags.slice(line)];
-        let at = slice.ports.take(t);
+        let at = slice.ports.take(t, self.llc.now);
         slice.stats.accesses += 1;
         slice.stats.port_wait_cycles += at - t;
         self.llc.stats.port_wait_cycles += at - t;

@@ -51,7 +51,7 @@ impl Bench {
     }
 
     fn stats(&self) -> DramStats {
-        self.dram.stats().next().unwrap().clone()
+        self.dram.stats().next().unwrap()
     }
 }
 
@@ -411,7 +411,7 @@ proptest! {
                 prop_assert!(done >= now + config.request_latency + clock.edge(t.cl + t.burst - 1));
             }
         }
-        let sum = |of: fn(&DramStats) -> u64| dram.stats().map(of).sum::<u64>();
+        let sum = |of: fn(&DramStats) -> u64| dram.stats().map(|stats| of(&stats)).sum::<u64>();
         let commands = sum(|c| c.row_hits) + sum(|c| c.row_closed) + sum(|c| c.row_conflicts);
         prop_assert_eq!(sum(|c| c.bytes_read) / 64 + sum(|c| c.forwarded), sum(|c| c.reads));
         prop_assert_eq!((sum(|c| c.bytes_read) + sum(|c| c.bytes_written)) / 64, commands);

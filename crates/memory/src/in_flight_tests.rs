@@ -1,0 +1,143 @@
+//! A file of held entries beside a plain list of all stretches.
+
+use super::*;
+use doorbell_sim::rng::Rng;
+
+/// All stretches ever held, and nothing else.
+#[derive(Default)]
+struct Plain(Vec<Held>);
+
+impl Plain {
+    fn admit(&self, t: u64, entries: usize) -> u64 {
+        let mut at = t;
+        loop {
+            let held = self.0.iter().filter(|held| held.from <= at && held.until > at);
+            if held.clone().count() < entries {
+                return at;
+            }
+            match held.map(|held| held.until).min() {
+                Some(end) => at = end,
+                None => return at,
+            }
+        }
+    }
+
+    fn find(&self, line: u32, t: u64) -> Option<u64> {
+        let live = self.0.iter().filter(|held| held.line == line && held.until > t);
+        live.map(|held| held.until).max()
+    }
+}
+
+#[test]
+fn a_full_file_admits_the_next_when_the_first_entry_is_free_and_not_before() {
+    let mut file = InFlight::new(2);
+    file.hold(1, 100, 200, 0);
+    assert_eq!(file.admit(100), 100, "one of two is held");
+    file.hold(2, 100, 230, 0);
+    assert_eq!(file.admit(199), 200, "full until 199");
+    assert_eq!(file.admit(200), 200, "free at 200");
+    assert_eq!(file.admit(99), 99, "free before");
+    file.hold(3, 200, 300, 0);
+    assert_eq!(file.admit(150), 230);
+}
+
+#[test]
+fn a_line_on_its_way_is_found_until_it_is_there() {
+    let mut file = InFlight::new(4);
+    file.hold(7, 10, 50, 0);
+    file.hold(8, 10, 20, 0);
+    assert_eq!(file.find(7, 49).map(|held| held.from), Some(10));
+    assert_eq!(file.find(7, 50), None);
+    assert_eq!(file.find(9, 0), None);
+}
+
+/// With all requests in order of time this is a queue with several servers.
+#[test]
+fn requests_in_order_are_served_as_by_a_queue_with_several_servers() {
+    let mut rng = Rng::stream(9, "in flight");
+    for entries in [1u32, 2, 6, 20] {
+        let (mut file, mut servers) = (InFlight::new(entries), vec![0u64; entries as usize]);
+        let mut now = 0;
+        for line in 0..3_000u32 {
+            now += rng.below(24);
+            let hold = 1 + rng.below(20 * u64::from(entries));
+            let server = servers.iter_mut().min().unwrap();
+            let expected = now.max(*server);
+            *server = expected + hold;
+            assert_eq!(file.admit(now), expected, "{entries} entries, request {line}");
+            file.hold(line, expected, expected + hold, now);
+        }
+        assert!(file.blocks.len() <= 8, "what is over is dropped");
+    }
+}
+
+/// A core's requests near the present between those of a device that are priced far ahead.
+#[test]
+fn near_requests_are_answered_as_by_a_list_without_bounds_however_many_are_booked_far_ahead() {
+    for seed in 0..20 {
+        let mut rng = Rng::stream(seed, "in flight");
+        let entries = 1 + rng.below(12) as u32;
+        let (mut file, mut plain) = (InFlight::new(entries), Plain::default());
+        let (mut now, mut far) = (10_000u64, 12_000u64);
+        for step in 0..3_000u32 {
+            now += rng.below(12);
+            far = far.max(now) + rng.below(60);
+            // Up to 500 before the present, near it, and far ahead.
+            let t = match rng.below(8) {
+                0 => now - rng.below(500),
+                1..4 => now + rng.below(300),
+                _ => far,
+            };
+            let waiting = if rng.below(4) == 0 { rng.below(6) as usize } else { 0 };
+            let expected = plain.admit(t, (entries as usize).saturating_sub(waiting));
+            let at = if waiting == 0 { file.admit(t) } else { file.admit_beside(t, waiting) };
+            assert_eq!(at, expected, "seed {seed}, request {step}");
+            let line = rng.below(200) as u32;
+            assert_eq!(file.find(line, t).map(|held| held.until), plain.find(line, t), "seed {seed}");
+            let long = if rng.below(50) == 0 { 3_000 } else { 40 * u64::from(entries) };
+            let until = at + 1 + rng.below(long);
+            file.hold(line, at, until, now - 500);
+            plain.0.push(Held { from: at, until, line });
+            if step % 100 == 0 {
+                let mut copy = InFlight::new(entries);
+                copy.check(&file.save(), 1 << 40).unwrap();
+                copy.restore(file.save());
+                assert_eq!(copy.save(), file.save());
+                file = copy;
+            }
+        }
+        assert_eq!(file.late(), 0, "no request was from before what is kept");
+        assert!(far > now + 10_000, "the device is far ahead");
+    }
+}
+
+#[test]
+fn a_request_from_before_what_is_kept_is_counted_and_not_held_up() {
+    let mut file = InFlight::new(1);
+    for step in 0..100 {
+        file.hold(step, 10 * u64::from(step), 10 * u64::from(step) + 10, 1_000);
+    }
+    assert!(file.blocks.len() < 4);
+    assert_eq!((file.admit(5), file.late()), (5, 1));
+    assert_eq!((file.admit(985), file.late()), (1_000, 1), "what is left still counts");
+}
+
+#[test]
+fn a_hostile_state_is_refused_and_a_good_one_goes_on() {
+    let mut file = InFlight::new(2);
+    file.hold(1, 100, 200, 0);
+    file.hold(2, 100, 230, 0);
+    let good = file.save();
+    let mut other = InFlight::new(2);
+    other.check(&good, 1_000).unwrap();
+    other.restore(good.clone());
+    assert_eq!((other.admit(150), other.busy()), (200, 230));
+    let mut bad = good.clone();
+    bad.held[0].swap(0, 1);
+    assert!(file.check(&bad, 1_000).is_err());
+    bad.held = vec![vec![]];
+    assert!(file.check(&bad, 1_000).is_err());
+    bad.held = vec![vec![Held { from: 1, until: 2, line: 0 }; BLOCK + 1]];
+    assert!(file.check(&bad, 1_000).is_err());
+    assert!(file.check(&good, 229).is_err());
+}
