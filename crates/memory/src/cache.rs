@@ -110,7 +110,7 @@ impl Cache {
     #[inline]
     pub fn send(&mut self, t: u64) -> u64 {
         let Some(data) = &mut self.data else { return t };
-        let at = data.take_many(t, LINE_BYTES).0;
+        let at = data.take_many(t, LINE_BYTES, self.now).0;
         self.stats.port_wait_cycles += at - t;
         at
     }
@@ -119,7 +119,7 @@ impl Cache {
     #[inline]
     pub fn write_line(&mut self, t: u64) {
         for _ in 0..self.fill_ports {
-            self.ports.take(t + self.fill);
+            self.ports.take(t + self.fill, self.now);
         }
     }
 
