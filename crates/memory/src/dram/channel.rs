@@ -72,7 +72,8 @@ pub(super) struct Channel {
     refresh_share: u64,
     policy: PagePolicy,
     row_idle: u64,
-    /// Few accesses are from before this cycle any more.
+    /// The present, as far as it is known, or 0; few accesses are from before `past` any more.
+    pub now: u64,
     pub past: u64,
 }
 
@@ -88,6 +89,7 @@ impl Channel {
             refresh_share: if config.refresh { timing.refi / config.ranks } else { 0 },
             policy: config.page_policy,
             row_idle,
+            now: 0,
             past: 0,
             timing: timing.clone(),
         }
@@ -95,7 +97,7 @@ impl Channel {
 
     /// The present has come to this cycle: what is over may be forgotten.
     pub fn come_to(&mut self, now: u64) {
-        self.past = now.saturating_sub(CYCLES / 2);
+        (self.now, self.past) = (now, now.saturating_sub(CYCLES / 2));
         self.bus.commands.come_to(now);
         self.bus.reads.come_to(now);
         self.bus.writes.come_to(now);

@@ -49,6 +49,9 @@ pub use timing::{DramStandard, DramTiming};
 /// No cycle is later: 13 hours of the fastest clock, and all sums of cycles still fit.
 pub(crate) const CYCLE_MAX: u64 = 1 << 47;
 
+/// How far ahead of the present it is decided that a channel has nothing to read.
+const AHEAD: u64 = 1024;
+
 /// All memory controllers of a machine.
 #[derive(Clone, Debug)]
 pub struct Dram {
@@ -191,6 +194,11 @@ impl Dram {
             return;
         }
         let Some(enough) = queue.arrival(self.config.write_idle as usize) else { return };
+        // A read that is priced far ahead says nothing about writes that will have come by then.
+        let at = match channel.now {
+            0 => at,
+            now => at.min(now + AHEAD),
+        };
         if enough >= at {
             return;
         }

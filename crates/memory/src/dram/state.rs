@@ -23,7 +23,7 @@ struct ChannelState {
     debt: u64,
     paid: Paid,
     read_queue: InFlightState,
-    past: u64,
+    now: u64,
     queue: WriteQueueState,
     stats: DramStats,
 }
@@ -54,7 +54,7 @@ impl Dram {
             debt: channel.bus.debt,
             paid: channel.bus.paid.clone(),
             read_queue: reads.save(),
-            past: channel.past,
+            now: channel.now,
             queue: queue.save(),
             stats: channel.stats.clone(),
         });
@@ -103,7 +103,7 @@ impl Dram {
             channel.stats = saved.stats.clone();
             dram.reads[index].check(&saved.read_queue, super::CYCLE_MAX)?;
             dram.reads[index].restore(saved.read_queue.clone());
-            channel.past = saved.past.min(super::CYCLE_MAX);
+            channel.come_to(saved.now.min(super::CYCLE_MAX / 2));
             let mapping = &dram.mapping;
             let here = saved.queue.waiting.iter().all(|(line, _)| mapping.place(*line).0 == index);
             if !here {
