@@ -87,8 +87,9 @@ pub struct RunParams {
     /// From this all random streams of a run come.
     pub seed: u64,
     /// Simulated time of traffic before the measurement: where the machine is timed, caches, predictors and TLBs learn, elsewhere queues
-    /// reach their level. "auto" (the default) is until rings have gone round and misses a packet no longer change, or where
-    /// nothing is timed, until queues no longer do; docs/benchmarks.md has the criteria.
+    /// reach their level. "auto" (the default) is until rings have gone round, misses a packet no longer change and the
+    /// guest's timer has ticked twice, or where nothing is timed, until queues no longer change; docs/benchmarks.md has the criteria. A
+    /// time is kept as it is given.
     pub warmup: Length,
     /// The longest that a warm-up of "auto" lasts. One that it ends is said to have been too short.
     pub warmup_limit: Ps,

@@ -58,6 +58,13 @@ fn is_of_frames(name: &str) -> bool {
 }
 
 impl MeasuredCounters {
+    /// Ticks of the guest's timer in the measurement, at all measured harts.
+    pub fn timer_ticks(&self, machine: &Machine) -> u64 {
+        let grown = |values: &BTreeMap<String, u64>, name: &str| values.get(name).copied().unwrap_or(0);
+        let names = (0..machine.measured_harts).map(|hart| format!("hart{hart}.timer_interrupts"));
+        names.map(|name| grown(&self.end, &name) - grown(&self.begin, &name)).sum()
+    }
+
     /// What a counter grew by in the measurement; `None` of one that cannot say.
     fn grown(&self, name: &str, total: u64) -> Option<u64> {
         match name {

@@ -181,6 +181,7 @@ impl Interval {
             timing,
             cores: cores.unwrap_or_default(),
             beside: beside::figures(self.nodes[0].beside.each_ref().map(Vec::as_slice), config, self.seconds),
+            timer_ticks: Some(self.nodes[0].counters.timer_ticks(test)),
             interrupts_per_second: ports::interrupts_per_second(&self.nodes[0].ports, self.seconds),
             ports: self.nodes[0].ports.clone(),
             wire_share: self.busy.iter().max().map(|busy| per(*busy as f64 * 1e-12, self.seconds)),

@@ -68,6 +68,7 @@ mod system;
 mod tables;
 mod testbed;
 mod testpmd;
+mod ticks;
 mod timing;
 mod touch;
 mod transfer;

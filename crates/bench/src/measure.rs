@@ -117,7 +117,7 @@ pub(crate) fn run_point_sent(
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
     let counted = Counted::of(session, window.edges.as_ref(), control)?;
-    let counters = std::mem::take(&mut window.counters);
+    let counters = window.counters.clone();
     let cost = (host_seconds, executed);
     let mut summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
     let mut meanings = ports::meanings(&machine);
@@ -199,6 +199,7 @@ pub(crate) fn summarise(
         state_hash: format!("{:016x}", machine.state_hash()),
         timing,
         cores: cores.unwrap_or_default(),
+        timer_ticks: Some(window.counters.timer_ticks(machine)),
         interrupts_per_second: ports::interrupts_per_second(&ports, figures.seconds),
         ports,
         wire_share,

@@ -14,6 +14,7 @@ use crate::length::Length;
 use crate::session::Workload;
 use crate::steady::{Pace, SETTLED_MIN, Watch};
 use crate::system::System;
+use crate::ticks::{Ticks, until_ready};
 
 /// How often it is looked whether everything has come back, or a station was found.
 pub(crate) const STEP: Ps = Ps::from_us(100);
@@ -176,7 +177,7 @@ impl<S: System> Run<'_, '_, S> {
         Ok(Steady { warmup, settle, ..Steady::default() })
     }
 
-    /// A phase in which caches are to become steady, or queues.
+    /// A phase in which caches are to become steady, and the guest's timer to tick, or queues are.
     fn phase(
         &mut self,
         (name, caches): (&'static str, bool),
@@ -189,9 +190,10 @@ impl<S: System> Run<'_, '_, S> {
             _ => Pace::Generators,
         };
         let watch = Watch::begin(caches, pace, self.system.longest_link(), self.system.seen());
-        watch.until_steady(length, |time| {
+        let ticks = caches.then(|| Ticks::begin(self.system.now(), self.system.timers()));
+        until_ready(watch, ticks, length, |time| {
             self.until(time)?;
-            Ok(self.system.seen())
+            Ok((self.system.seen(), self.system.timers()))
         })
     }
 }

@@ -32,6 +32,7 @@ use crate::ports;
 use crate::session::{Ready, Session, Workload};
 use crate::steady::{Pace, Watch};
 use crate::system::System;
+use crate::ticks::{Ticks, until_ready};
 use crate::timing;
 use crate::window::{Look, Window, gap_to_wait_for};
 use doorbell_results::Steady;
@@ -175,8 +176,8 @@ pub fn run_script(
     let played = run.play(script, &config);
     let status = run.ended;
     folder.write("console.log", &machine.console.text())?;
-    let mut window = played?;
-    let counters = std::mem::take(&mut window.counters);
+    let window = played?;
+    let counters = window.counters.clone();
     let trace = trace.map(Trace::finish).transpose()?;
     let observed = digest(&Observe::default(), session.image(), &mut machine, (Watched::default(), trace))?;
     machine.check_conservation();
@@ -369,9 +370,10 @@ impl Run<'_, '_> {
         let pace = if script.traffic.is_some() { Pace::Generators } else { Pace::Silent };
         let link = System::longest_link(self.machine);
         let watch = Watch::begin(System::is_timed(self.machine), pace, link, self.machine.seen());
-        let warmup = watch.until_steady((params.warmup, params.warmup_limit), |time| {
+        let ticks = Ticks::begin(self.machine.now(), self.machine.timers());
+        let warmup = until_ready(watch, Some(ticks), (params.warmup, params.warmup_limit), |time| {
             self.run_to(time)?;
-            Ok::<_, RunError>(self.machine.seen())
+            Ok::<_, RunError>((self.machine.seen(), self.machine.timers()))
         })?;
         Ok(Steady { warmup, ..Steady::default() })
     }

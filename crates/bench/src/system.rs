@@ -9,6 +9,7 @@ use doorbell_wire::Link;
 use crate::control::{Control, LINES_SHOWN, run_network_watched, run_watched};
 use crate::error::{RunError, describe};
 use crate::steady::Seen;
+use crate::ticks::{Timer, timers};
 
 /// One machine, or a network.
 pub trait System {
@@ -35,6 +36,8 @@ pub trait System {
     fn holding(&self) -> Vec<(String, u64)>;
     /// What it looks like to whoever judges whether it is steady.
     fn seen(&self) -> Seen;
+    /// The timers of its measured harts.
+    fn timers(&self) -> Vec<Timer>;
     /// The longest that a frame takes over one of its links.
     fn longest_link(&self) -> Ps;
     /// Whether links have no faults from now on.
@@ -92,6 +95,10 @@ impl System for Machine {
 
     fn seen(&self) -> Seen {
         Seen::of(&[self], 0)
+    }
+
+    fn timers(&self) -> Vec<Timer> {
+        timers([self])
     }
 
     fn longest_link(&self) -> Ps {
@@ -162,6 +169,10 @@ impl System for Network {
     fn seen(&self) -> Seen {
         let nodes: Vec<&Machine> = self.nodes().collect();
         Seen::of(&nodes, self.switches().map(Switch::holds).sum())
+    }
+
+    fn timers(&self) -> Vec<Timer> {
+        timers(self.nodes())
     }
 
     fn longest_link(&self) -> Ps {

@@ -30,6 +30,7 @@ use crate::shards;
 use crate::steady::{Pace, Watch, judge};
 use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
+use crate::ticks::{Ticks, until_ready};
 use crate::watched::Edges;
 
 /// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
@@ -193,9 +194,10 @@ impl Test<'_, '_, '_> {
         self.control.begin(said, self.network.now(), length.0.given());
         let network = &*self.network;
         let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.seen());
-        watch.until_steady(length, |time| {
+        let ticks = caches.then(|| Ticks::begin(network.now(), network.timers()));
+        until_ready(watch, ticks, length, |time| {
             self.until(time)?;
-            Ok(self.network.seen())
+            Ok((self.network.seen(), self.network.timers()))
         })
     }
 

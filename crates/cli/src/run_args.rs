@@ -52,7 +52,8 @@ pub struct RunArgs {
     pub(crate) samples: Option<u32>,
     /// Simulated time of traffic before the measurement: 10ms, or auto
     ///
-    /// auto: until caches and rings are steady.
+    /// auto: until caches and rings are steady and two ticks of the guest's timer have come. A time is kept as it is given; with fewer
+    /// than two ticks in it the result says so.
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub(crate) warmup: Option<String>,
     /// Run a network of nodes and switches as this file describes it

@@ -57,6 +57,7 @@ fn point() -> PointSummary {
         instructions: 30_000,
         ipc: 1.0,
         instructions_per_frame: f64::INFINITY,
+        timer_ticks: None,
         interrupts_per_second: None,
         host_seconds: 0.1,
         host_mips: 0.3,

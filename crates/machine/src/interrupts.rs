@@ -79,6 +79,18 @@ impl Machine {
         }
     }
 
+    /// When a hart's timer is due next: in the past if its interrupt is pending; `None` if none is set.
+    pub fn timer_due_at(&self, hart: usize) -> Option<Ps> {
+        let ticks = self.ticks(self.now());
+        let at = |compare: u64| match compare.checked_sub(self.clint.mtime(ticks)) {
+            Some(_) => self.timebase.edge(self.clint.ticks_when_mtime_reaches(compare, ticks)),
+            None => self.now(),
+        };
+        let set = [Some(self.clint.mtimecmp(hart as u32)), self.harts[hart].supervisor_timer()];
+        let set = set.into_iter().flatten().filter(|compare| *compare != u64::MAX);
+        set.map(at).min().filter(|due| *due < Ps::MAX)
+    }
+
     /// A timer event: only levels change, for whoever set a compare value scheduled its event.
     pub(crate) fn timer_due(&mut self, hart: u32, now: Ps) {
         let mtime = self.clint.mtime(self.ticks(now));

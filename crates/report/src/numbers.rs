@@ -98,6 +98,7 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
         row("Instructions", |p| grouped(p.instructions)),
         row("Instructions a cycle", move |p| optional(known(p.ipc), 3)),
         row("Instructions a delivered packet", move |p| optional(known(p.instructions_per_frame), 1)),
+        row("Ticks of the guest's timer", move |p| optional(p.timer_ticks.map(|ticks| ticks as f64), 0)),
         row("Interrupts a second", move |p| optional(p.interrupts_per_second, 0)),
         row("Host time, s", |p| fixed(p.host_seconds, 2)),
         row("Million instructions a host second", move |p| optional(known(p.host_mips), 1)),

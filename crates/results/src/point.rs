@@ -222,6 +222,9 @@ pub struct PointSummary {
     /// Instructions retired a delivered frame, empty polls included.
     #[serde(deserialize_with = "or_nan")]
     pub instructions_per_frame: f64,
+    /// Ticks of the guest's timer in the measurement: timer interrupts that the measured harts took. `None` where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer_ticks: Option<u64>,
     /// Interrupts that the NICs raised in a simulated second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts_per_second: Option<f64>,
@@ -282,7 +285,7 @@ pub struct Profiled<'a> {
 
 impl PointSummary {
     /// Fields that are left out of the file where a point has none of them.
-    pub const SOMETIMES: [&str; 19] = [
+    pub const SOMETIMES: [&str; 20] = [
         "beside",
         "cores",
         "drive_behind",
@@ -299,6 +302,7 @@ impl PointSummary {
         "outstanding",
         "steady",
         "streams",
+        "timer_ticks",
         "timing",
         "transfer",
         "wire_share",
@@ -465,6 +469,7 @@ impl PointSummary {
             ("simulated_seconds", Some(self.simulated_seconds)),
             ("ipc", known(self.ipc)),
             ("instructions_per_frame", known(self.instructions_per_frame)),
+            ("timer_ticks", self.timer_ticks.map(|ticks| ticks as f64)),
             ("interrupts_per_second", self.interrupts_per_second),
             ("host_seconds", Some(self.host_seconds)),
             ("host_mips", known(self.host_mips)),

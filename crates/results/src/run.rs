@@ -291,6 +291,7 @@ mod tests {
             instructions: 1000,
             ipc: 0.5,
             instructions_per_frame: 111.0,
+            timer_ticks: Some(3),
             interrupts_per_second: Some(25.0),
             host_seconds: 0.1,
             host_mips: 0.01,

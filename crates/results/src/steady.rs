@@ -31,7 +31,7 @@ pub struct SteadyPhase {
 /// A criterion of a steady state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyCriterion {
-    /// `rings`, `buffers`, `caches`, `queues` or `pace`; of a measurement `latency`, `loss`, `queue`, `goodput` or `rate`.
+    /// `rings`, `buffers`, `caches`, `ticks`, `queues` or `pace`; of a measurement `latency`, `loss`, `queue`, `goodput` or `rate`.
     pub name: String,
     /// Whether it was met at the phase's end; `null` if the phase was too short to tell.
     pub met: Option<bool>,

@@ -231,6 +231,8 @@ doorbell_sim::stats! {
         exceptions,
         /// Interrupts taken.
         interrupts,
+        /// Of these, ticks of the kernel's timer: supervisor timer interrupts, or machine ones where those are not delegated.
+        timer_interrupts,
         /// Page-table walks.
         page_walks,
         /// Blocks of instructions decoded.

@@ -13,7 +13,7 @@ use crate::pmp::PmpEntry;
 use crate::tlb::SavedTlb;
 
 /// Version of [`HartState`].
-pub const HART_STATE_VERSION: u32 = 2;
+pub const HART_STATE_VERSION: u32 = 3;
 
 /// Everything of a hart that a snapshot keeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

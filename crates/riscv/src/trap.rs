@@ -32,6 +32,9 @@ const INTERRUPT: u64 = 1 << 63;
 /// Interrupts from the highest priority to the lowest: MEI, MSI, MTI, SEI, SSI, STI.
 pub(crate) const BY_PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
 
+const MACHINE_TIMER: u64 = 7;
+const SUPERVISOR_TIMER: u64 = 5;
+
 impl Hart {
     /// Enters the trap handler for an exception of the instruction at `pc`.
     pub(crate) fn raise(&mut self, exception: Exception, tval: u64, pc: u64) {
@@ -87,6 +90,10 @@ impl Hart {
             return false;
         };
         self.counters.interrupts += 1;
+        // A supervisor's tick may come by way of its firmware, which is not another one.
+        let firmwares = cause == MACHINE_TIMER && self.csr.mideleg >> SUPERVISOR_TIMER & 1 != 0;
+        self.counters.timer_interrupts +=
+            u64::from(!firmwares && matches!(cause, MACHINE_TIMER | SUPERVISOR_TIMER));
         let (id, pc) = (self.config.id, self.pc);
         log!(self.time(), Riscv, Trace, "hart{id}: {} at {pc:#x}", Cause(INTERRUPT | cause));
         self.enter_trap(delegated, INTERRUPT | cause, 0, self.pc);
