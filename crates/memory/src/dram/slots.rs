@@ -158,8 +158,7 @@ impl Marks {
             let (index, bits) = (*index, *bits);
             (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| index.wrapping_mul(64) + bit)
         };
-        let found = found.iter().flat_map(bits).collect();
-        found
+        found.iter().flat_map(bits).collect()
     }
 }
 
