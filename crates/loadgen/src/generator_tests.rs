@@ -1,9 +1,9 @@
 use super::*;
-use crate::Arrival;
 use crate::config::Returned;
 use crate::frame::Mismatch;
 use crate::testbench::{Bench, echo, swap};
 use crate::volume::Throughput;
+use crate::{Arrival, Arrivals};
 use doorbell_sim::Bytes;
 use doorbell_sim::stats::Stats as _;
 use proptest::prelude::*;
@@ -13,7 +13,8 @@ fn link(rate: &str, latency: &str) -> LinkConfig {
 }
 
 fn traffic(rate: &str, frames: u64) -> TrafficConfig {
-    TrafficConfig { rate: rate.parse().unwrap(), frames: Some(frames), ..TrafficConfig::default() }
+    let (rate, frames) = (rate.parse().unwrap(), Some(frames));
+    TrafficConfig { rate, frames, arrivals: Arrivals::Constant, ..TrafficConfig::default() }
 }
 
 fn starts(bench: &Bench) -> Vec<Ps> {
@@ -363,13 +364,13 @@ fn the_saved_form_changes_only_with_its_version() {
     bench.run_until(Ps(2_500_000));
     let bytes = postcard::to_stdvec(&bench.generator.save()).unwrap();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let golden = "00000005334d7070734000010300525400123456020000000001c6120101c6120001d08603d18603\
+    let golden = "00000005334d707073400000010300525400123456020000000001c6120101c6120001d08603d18603\
                   030080c8afa025e807104000000001010000d3c9b2f1e3c7c5e3ba01010003808080808060c0843d00\
                   00000002000003aae52c0000808010000303000002aad82800000101030202000000000000000000\
                   0000000000000000000000000000010000000003c001fc01028001a801028001a80100000000000000\
                   000080804001030201ff8f810102809a82028080d2b6b68402808d8101808d810101ff8f81010280\
                   9a82028080d2b6b68402808d8101808d81010100010000000001808d810100";
-    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (8, golden));
+    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (9, golden));
 }
 
 #[test]

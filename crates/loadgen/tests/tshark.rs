@@ -6,7 +6,7 @@ mod capture;
 use std::process::Command;
 
 use capture::write_capture;
-use doorbell_loadgen::TrafficConfig;
+use doorbell_loadgen::{Arrivals, TrafficConfig};
 use doorbell_sim::Bytes;
 
 const FRAMES_OF_EACH_SIZE: u64 = 2_000;
@@ -16,6 +16,7 @@ fn traffics() -> Vec<TrafficConfig> {
     let traffic = |size| TrafficConfig {
         rate: "50%".parse().unwrap(),
         frame_size: Bytes(size),
+        arrivals: Arrivals::Constant,
         frames: Some(FRAMES_OF_EACH_SIZE),
         ..TrafficConfig::default()
     };

@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Kind, LoadGenConfig};
 use crate::testbench::Bench;
-use crate::{LoadGenStats, TrafficConfig};
+use crate::{Arrivals, LoadGenStats, TrafficConfig};
 use doorbell_sim::{Bytes, Frame, Ps};
 use doorbell_wire::LinkConfig;
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ fn traffic(kind: Kind) -> TrafficConfig {
         destination_port: 11211,
         outstanding: Some(4),
         memcached: MemcachedConfig { keys: 50, value: Bytes(33), clients: 3, ..MemcachedConfig::default() },
+        arrivals: Arrivals::Constant,
         ..TrafficConfig::default()
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Kind, LoadGenConfig};
 use crate::testbench::Bench;
-use crate::{LoadGenStats, ResponderConfig};
+use crate::{Arrivals, LoadGenStats, ResponderConfig};
 use doorbell_sim::{Bytes, Frame, Ps};
 use doorbell_wire::LinkConfig;
 
@@ -20,6 +20,7 @@ fn traffic(frame_size: u64) -> TrafficConfig {
         frames: Some(1_000),
         source_ip: Ipv4Addr::new(10, 0, 1, 9),
         destination_ip: Ipv4Addr::new(10, 0, 1, 1),
+        arrivals: Arrivals::Constant,
         ..TrafficConfig::default()
     }
 }

@@ -98,7 +98,8 @@ fn a_capture_is_sent_several_times_for_a_time_and_at_a_rate() {
     );
     let bench = here.bench("replay = { times = 0 }\nduration = \"100us\"", swap);
     assert_eq!(bench.generator.stats().sent, 142, "14 times, and 2 of the 15th");
-    let bench = here.bench("rate = \"5Mpps\"\nreplay = { timing = \"rate\", times = 2 }", swap);
+    let bench = here
+        .bench("rate = \"5Mpps\"\narrivals = \"constant\"\nreplay = { timing = \"rate\", times = 2 }", swap);
     let times: Vec<u64> = sent(&bench).iter().map(|(at, _)| *at).collect();
     assert_eq!(times, (0..20).map(|n| n * 200_000).collect::<Vec<_>>());
     let bench = here.bench(

@@ -12,8 +12,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+/// Arrivals are constant unless a stream says otherwise.
 fn traffic(text: &str) -> TrafficConfig {
-    let traffic: TrafficConfig = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+    let text = format!("arrivals = \"constant\"\n{text}");
+    let traffic: TrafficConfig = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(traffic.validate(), Ok(()));
     traffic
 }
