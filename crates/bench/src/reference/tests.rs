@@ -65,7 +65,7 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
     // Letters that names have in common make none of them what was meant, nor does a name alike in another part of the configuration.
     for set in [
         "loadgen.traffic.streams=[{share=1}]",
-        "loadgen.traffic.rob=1",
+        "loadgen.traffic.charge=1",
         "loadgen.traffic.streams=[{rob=1}]",
     ] {
         let error = refused(set);
