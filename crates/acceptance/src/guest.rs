@@ -68,9 +68,7 @@ pub fn shared_checkpoint(guest: &[&str]) -> PathBuf {
     let overrides = owned(guest);
     let boot = Arc::clone(BOOTS.lock().expect("no check panics here").entry(overrides.clone()).or_default());
     boot.get_or_init(|| {
-        // A generator that has not begun keeps its traffic in the state.
-        let constant = [&overrides[..], &[CONSTANT.to_owned()]].concat();
-        let session = prepare(&constant, &Source::Boot);
+        let session = prepare(&overrides, &Source::Boot);
         let path = shared_folder().join(format!("{}.ckpt", overrides.join("-").replace(['/', '='], "_")));
         keep(session.checkpoint(), &path);
         path

@@ -64,7 +64,9 @@ fn a_boot_continues_bit_for_bit_in_a_new_process_wherever_it_was_saved() {
     let session = session(&[], &[]);
     let (guest, identity) = guest_files(&session);
     let folder = scratch();
-    let mut machine = Machine::new(session.config().machine(), session.config().run.seed).unwrap();
+    // A boot's generator has the default traffic.
+    let config = resolve("fast", &[]).unwrap();
+    let mut machine = Machine::new(config.machine(), config.run.seed).unwrap();
     machine.load(&guest).unwrap();
     machine.console.watch(Some(benchmark("testpmd").unwrap().ready_marker));
     let mut jobs = Vec::new();
