@@ -104,6 +104,7 @@ fn found(frame_size: u64, low: f64, high: Option<f64>, at_low: Option<PointSumma
         inversions_mpps: Vec::new(),
         trials: Vec::new(),
         cost: Default::default(),
+        limit: None,
         at_low,
     }
 }
