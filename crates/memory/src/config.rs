@@ -34,7 +34,8 @@ pub struct CacheConfig {
     pub fill: u32,
     /// Accesses a cycle, 1 to 64.
     pub ports: u32,
-    /// Ports that a line's writing into the array takes in its cycle, 0 to `ports`. With 0 lines are written through a port of their own.
+    /// Ports that a line's writing into the array takes in its cycle, 0 to 64 and at most `ports`. With 0 lines are written through a port of
+    /// their own.
     #[serde(skip_serializing_if = "is_zero")]
     pub fill_ports: u32,
     /// Bytes per cycle to the first-level caches, 0 to 1024; 0: a line per port. Only of the second level.

@@ -8,7 +8,8 @@
 //! The duel counts misses: look-ups on demand, by cores or devices, that do not find their line in a leader set. Not counted are
 //! lines that are put in without such a look-up: victims of the caches above, copies of written lines, and what is fetched ahead.
 //! An exclusive cache is filled by victims alone, and in any cache as many of them come to the leaders of one policy as to those
-//! of the other, whichever keeps more. Prefetches do not count as nobody waits for them (Wu et al., "PACMan", MICRO 2011).
+//! of the other, whichever keeps more. ChampSim leaves write-backs out, too; it counts prefetches, for which nobody waits here (that
+//! policies should tell them from demand: Wu et al., "PACMan", MICRO 2011).
 //!
 //! An exclusive cache gives a line away when it is used, and its prediction with it. So the caches above remember which lines came
 //! from it, and such a line is put in as one that was used again (Jaleel et al., "High Performing Cache Hierarchies for Server
@@ -189,16 +190,14 @@ impl Replacer {
         }
     }
 
-    /// A look-up on demand has missed in this set.
+    /// Whether misses decide what is predicted.
     #[inline]
-    pub fn missed(&mut self, set: usize) {
-        if self.kind == Replacement::Drrip {
-            self.count_miss(set);
-        }
+    pub fn duels(&self) -> bool {
+        self.kind == Replacement::Drrip
     }
 
-    #[inline(never)]
-    fn count_miss(&mut self, set: usize) {
+    /// A look-up on demand has missed in this set; of a policy that duels.
+    pub fn missed(&mut self, set: usize) {
         match self.leader(set) {
             Leader::Srrip => self.state.selector = (self.state.selector + 1).min(SELECTOR_MAX),
             Leader::Brrip => self.state.selector = self.state.selector.saturating_sub(1),

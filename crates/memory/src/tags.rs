@@ -290,8 +290,10 @@ impl Tags {
     /// A look-up on demand has not found the line.
     #[inline]
     pub fn missed(&mut self, line: u32) {
-        let set = self.set(line) as usize;
-        self.replacer.missed(set);
+        if self.replacer.duels() {
+            let set = self.set(line) as usize;
+            self.replacer.missed(set);
+        }
     }
 
     /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves. The line comes at

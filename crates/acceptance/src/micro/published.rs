@@ -57,7 +57,7 @@ impl Run {
 
     /// What has been counted when so much more time is over, and the lines that memory has read.
     fn on(&mut self, time: Ps) -> (MemoryStats, u64) {
-        self.now = self.now + time;
+        self.now += time;
         self.machine.run(&Limits::until(self.now));
         let memory = &self.machine.timing().expect("the machine is timed").memory;
         (memory.stats(), memory.memory().stats().map(|channel| channel.reads).sum())
