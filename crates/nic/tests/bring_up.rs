@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use doorbell_nic::NicConfig;
-use doorbell_sim::{AccessSize, Frame, Ps};
+use doorbell_nic::{NicConfig, WaitedDrops};
+use doorbell_sim::{AccessSize, Bytes, Frame, Ps};
 
 fn mdio_read(bench: &mut Bench, register: u32) -> u16 {
     bench.write(MDIC, register << 16 | 1 << 21 | 0x0800_0000);
@@ -288,6 +288,24 @@ fn the_mac_loops_back_and_keeps_the_wires_frames_out() {
     loop_64_frames(&mut bench);
     bench.arrive(frame(64, 1));
     assert_eq!(bench.nic.stats().rx_drop_loopback, 1);
+    bench.check();
+}
+
+/// What became of frames of the link is not to be told from frames that never were on it.
+#[test]
+fn looped_back_frames_that_are_dropped_have_books_of_their_own() {
+    // Room for one frame beside the descriptors' seven.
+    let mut bench = Bench::running(NicConfig { rx_fifo: Some(Bytes(2048)), ..NicConfig::default() }, 8, 256);
+    bench.write(RCTL, 0x8042);
+    for number in 0..12 {
+        bench.send_legacy(&frame(1518, number).bytes, 0x0b);
+        bench.send_legacy(&frame(3000, number).bytes, 0x0b);
+    }
+    bench.run_for(Ps::from_ms(2));
+    let s = bench.nic.stats().clone();
+    assert_eq!((s.rx_looped, s.rx_delivered, s.rx_looped_drop_full, s.rx_looped_drop_other), (24, 7, 4, 12));
+    let of_the_link = s.rx_drop_dma + s.rx_drop_core + s.rx_drop_tx + s.rx_drop_oversize + s.rx_fifo_full;
+    assert_eq!((of_the_link, bench.nic.waited_drops()), (0, WaitedDrops::default()), "{s:?}");
     bench.check();
 }
 

@@ -1,6 +1,6 @@
 //! Rings: drops, turns, head write-back, headers apart.
 
-use doorbell_nic::NicConfig;
+use doorbell_nic::{LateDrops, NicConfig};
 use doorbell_sim::Ps;
 
 use crate::driver::*;
@@ -16,9 +16,15 @@ fn a_queue_that_drops_lets_others_through_and_one_that_does_not_holds_them_up() 
         // The EtherType of the second queue's frames.
         bench.write(ETQF, 1 << 31 | 1 << 26 | 1 << 16 | 0x88b5);
         let mut other = tcp([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 100);
-        for _ in 0..3 {
+        // The first two frames are of a measurement, whenever they are dropped.
+        bench.nic.begin_measurement(Ps::ZERO);
+        for _ in 0..2 {
             bench.arrive(&other);
         }
+        let now = bench.world.now();
+        bench.nic.end_measurement(now);
+        bench.run_for(Ps::from_ns(1));
+        bench.arrive(&other);
         other[12..14].copy_from_slice(&[0x88, 0xb5]);
         bench.arrive(&other);
         bench.run_for(Ps::from_us(20));
@@ -26,6 +32,8 @@ fn a_queue_that_drops_lets_others_through_and_one_that_does_not_holds_them_up() 
         let counted = bench.nic.queue_stats()[0].clone();
         assert_eq!((got, counted.rx_drop_no_descriptor), if drops { (1, 3) } else { (0, 0) });
         assert_eq!((bench.read(RQDPC), bench.read(RQDPC)), if drops { (3, 0) } else { (0, 0) });
+        let late = if drops { LateDrops { core: 2, reset: 0 } } else { LateDrops::default() };
+        assert_eq!(bench.nic.late_drops(), late);
         bench.check();
         // With descriptors everything that was not dropped arrives.
         bench.write(0xc018, 8);
@@ -41,6 +49,7 @@ fn a_queue_that_is_switched_off_loses_its_frames_and_no_other_s() {
     bench.set_up_rx(0, 0);
     bench.write(ETQF, 1 << 31 | 1 << 26 | 1 << 16 | 0x88b5);
     let mut bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 100);
+    bench.nic.begin_measurement(Ps::ZERO);
     bench.arrive(&bytes);
     bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
     bench.arrive(&bytes);
@@ -51,6 +60,7 @@ fn a_queue_that_is_switched_off_loses_its_frames_and_no_other_s() {
     bench.run_for(Ps::from_us(20));
     assert_eq!(bench.poll(1).len(), 2);
     assert_eq!((bench.nic.queue_stats()[0].rx_drop_reset, bench.nic.stats().rx_drop_reset), (1, 1));
+    assert_eq!(bench.nic.late_drops(), LateDrops { core: 0, reset: 1 });
     bench.check();
 }
 
