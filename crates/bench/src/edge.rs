@@ -68,8 +68,8 @@ impl Edge {
         let mut said = Vec::new();
         if let Some(asked) = asked.filter(|asked| differs(length, *asked)) {
             said.push(format!(
-                "the measurement took {}, and not the {asked} of run.duration: it lasts for a link's latency at least, and ends between two \
-                 frames. All rates are of the time that it took",
+                "the measurement took {}, and not the {asked} of run.duration: it begins and ends between two frames. All rates are of the \
+                 time that it took",
                 ns(length)
             ));
         }

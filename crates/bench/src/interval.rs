@@ -158,8 +158,7 @@ impl Interval {
         let drops = Drops { link: offered.lost, ..self.lost.by_port[1 - from][0].clone() };
         let lost = (all_dropped(&drops) + drops.link).min(offered.frames);
         let delivered = offered.frames - lost;
-        let [begun, ended] = &self.nodes[0].span;
-        let cycles = begun.core_cycles(ended, config);
+        let cycles = self.nodes[0].core_cycles(config);
         let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
             let span =
                 timing::Span { begin, end, frames: delivered, instructions: self.instructions[0], config };

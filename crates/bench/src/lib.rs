@@ -33,6 +33,7 @@ mod length;
 mod losses;
 mod m5;
 mod measure;
+mod measuring;
 mod memcached;
 mod memcached_kernel;
 mod moved;

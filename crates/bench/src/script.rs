@@ -251,7 +251,7 @@ impl Run<'_, '_> {
         }
         let mut window = self.measure(script, config)?;
         let [begin, end] = &window.span;
-        begin.differs(end, script.duration).iter().for_each(|line| (self.control.say)(line));
+        begin.differs(end, None).iter().for_each(|line| (self.control.say)(line));
         window.settled = self.drain(config)?;
         if self.ended.is_none() && !script.end_with_measurement {
             while self.go(self.limit)? != Came::End {
@@ -340,20 +340,18 @@ impl Run<'_, '_> {
         let counters = counters.until(CountersAt::of(self.machine));
         let beside = [beside, beside::look(self.machine)];
         let mut last = Look::begin(self.machine);
-        while let Some(due) = last.due() {
-            self.run_to(due)?;
-            last.take(self.machine, due);
+        // The frames before a short measurement may still be on their way.
+        for look in [&mut begin, &mut last] {
+            while let Some(due) = look.due() {
+                self.run_to(due)?;
+                look.take(self.machine, due);
+            }
         }
         self.set_mode(Mode::Functional);
-        // A script that has ended before anything could arrive has nothing to count.
-        let (begin, begin_figures) = match begin.due() {
-            Some(_) => (last.totals, &last.figures),
-            None => (begin.totals, &begin.figures),
-        };
-        let ports = begin_figures.until(&last.figures, self.machine);
+        let ports = begin.figures.until(&last.figures, self.machine);
         Ok(Window {
             span: [begun, ended],
-            begin,
+            begin: begin.totals,
             end: last.totals,
             ports,
             instructions,

@@ -127,6 +127,12 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    /// Cycles that the measured cores' books have more than then.
+    pub(crate) fn cycles_since(&self, then: &Moment) -> u64 {
+        let own = self.books[..self.own].iter().zip(&then.books);
+        own.map(|(now, then)| now.cycles - then.cycles).sum()
+    }
+
     /// The present, if the machine is timed now.
     pub(crate) fn of(machine: &Machine) -> Option<Moment> {
         Models::of(machine).filter(|_| machine.mode() == Mode::Detailed).map(|models| Moment::new(&models))

@@ -104,7 +104,10 @@ impl<'a> Trial<'a> {
 
     /// Begins the window; one that has begun already is forgotten.
     pub fn open_window(&mut self, control: &mut Control) -> Result<(), RunError> {
-        self.window = Some(self.run(control).open_window(None, None)?);
+        let mut run = self.run(control);
+        let mut open = run.open_window(None, None)?;
+        run.arrive_in(&mut open)?;
+        self.window = Some(open);
         Ok(())
     }
 

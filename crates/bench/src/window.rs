@@ -4,22 +4,19 @@
 //! counters are watched, one link latency later.
 
 use doorbell_machine::playback::BesideStats;
-use doorbell_machine::{CheckpointFile, ConfigError, Machine, Port, WatchRequest, Watched};
+use doorbell_machine::{CheckpointFile, Machine, Port, WatchRequest, Watched};
 use doorbell_nic::{Card, LateDrops, NicStats, WaitedDrops};
 use doorbell_results::{Drops, MemoryPart, PortFigures, Steady, WaitedFor};
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::Ps;
 
 use crate::beside;
 use crate::config::RunConfig;
 use crate::counters::{CountersAt, MeasuredCounters};
 use crate::edge::Edge;
 use crate::error::RunError;
-use crate::measure::merged_measurement;
 use crate::observe::Trace;
 use crate::phases::Run;
 use crate::ports::Moment;
-use crate::steady::so_far;
-use crate::system::System;
 use crate::timing;
 
 /// Instructions of each hart that is measured.
@@ -161,6 +158,11 @@ impl Look {
         Look { due, totals, figures }
     }
 
+    /// At this very moment, whatever is on its way.
+    fn now(machine: &Machine) -> Look {
+        Look { due: Vec::new(), totals: nic_totals(machine), figures: Moment::of(machine) }
+    }
+
     /// When the next ports are to be looked at; `None` when all have been.
     pub fn due(&self) -> Option<Ps> {
         self.due.last().map(|(at, _)| *at)
@@ -204,19 +206,30 @@ pub(crate) struct Window {
     pub edges: Option<[CheckpointFile; 2]>,
 }
 
+impl Window {
+    /// Cycles of the measured harts' cores in it, asleep or not: of timed ones those that their books have.
+    pub fn core_cycles(&self, config: &RunConfig) -> f64 {
+        let [begin, end] = &self.span;
+        match &self.timed {
+            Some((begun, ended)) => ended.cycles_since(begun) as f64,
+            None => begin.core_cycles(end, config),
+        }
+    }
+}
+
 /// A window that has begun.
 pub(crate) struct OpenWindow {
-    begun: Edge,
+    pub begun: Edge,
     by_hart: Vec<u64>,
     beside: Vec<BesideStats>,
     timed: Option<timing::Moment>,
     counters: CountersAt,
-    totals: NicTotals,
-    figures: Moment,
+    /// At what was sent before it.
+    look: Look,
     /// What main memory has done, from the window's begin on.
-    memory: timing::MemorySeries,
+    pub memory: timing::MemorySeries,
     /// Frames in FIFOs, rings and switches at the same looks.
-    queues: Vec<u64>,
+    pub queues: Vec<u64>,
     edge: Option<CheckpointFile>,
 }
 
@@ -229,8 +242,7 @@ impl OpenWindow {
             beside: beside::look(machine),
             timed: timing::Moment::of(machine),
             counters: CountersAt::of(machine),
-            totals: nic_totals(machine),
-            figures: Moment::of(machine),
+            look: Look::now(machine),
             memory: timing::MemorySeries::default(),
             queues: Vec::new(),
             edge: None,
@@ -247,9 +259,9 @@ impl OpenWindow {
         let by_hart = self.executed(machine);
         Window {
             span: [self.begun, Edge::of(machine)],
-            begin: self.totals,
+            begin: self.look.totals,
             end: nic_totals(machine),
-            ports: self.figures.until(&Moment::of(machine), machine),
+            ports: self.look.figures.until(&Moment::of(machine), machine),
             instructions: by_hart.iter().sum(),
             by_hart,
             beside: [self.beside, beside::look(machine)],
@@ -261,7 +273,8 @@ impl OpenWindow {
 }
 
 impl Run<'_, '_, Machine> {
-    /// Begins the window at the next gap between two frames; the one before, if any, is forgotten.
+    /// Begins the window at the next gap between two frames; the one before, if any, is forgotten. What was sent before has still to
+    /// [arrive](Self::arrive_in) at the NICs.
     pub fn open_window(
         &mut self,
         watch: Option<&WatchRequest>,
@@ -282,14 +295,34 @@ impl Run<'_, '_, Machine> {
         let counters = CountersAt::of(self.system);
         let mut memory = timing::MemorySeries::default();
         memory.look(self.system);
-        let Look { totals, figures, .. } = self.look()?;
+        let look = Look::begin(self.system);
         let queues = Vec::new();
-        Ok(OpenWindow { begun, by_hart, beside, timed, counters, totals, figures, memory, queues, edge })
+        Ok(OpenWindow { begun, by_hart, beside, timed, counters, look, memory, queues, edge })
+    }
+
+    /// Goes on in a window until what was sent before it is at the NICs.
+    pub fn arrive_in(&mut self, open: &mut OpenWindow) -> Result<(), RunError> {
+        self.finish(&mut open.look, Ps::MAX)
+    }
+
+    /// Goes on to a time in a window, and looks on the way at the NICs to which what was sent before it has come.
+    pub fn until_in(&mut self, open: &mut OpenWindow, time: Ps) -> Result<(), RunError> {
+        self.finish(&mut open.look, time)?;
+        self.until(time)
+    }
+
+    /// Goes on until what was sent before a look is at the NICs, but no further than `time`.
+    fn finish(&mut self, look: &mut Look, time: Ps) -> Result<(), RunError> {
+        while let Some(due) = look.due().filter(|due| *due <= time) {
+            self.until(due)?;
+            look.take(self.system, due);
+        }
+        Ok(())
     }
 
     /// Ends the window at the next gap, and the traffic with it.
     pub fn close_window(&mut self, mut open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
-        self.until(self.system.next_gap())?;
+        self.until_in(&mut open, self.system.next_gap())?;
         let edge = self.edge();
         let ended = Edge::of(self.system);
         self.system.end_window();
@@ -309,12 +342,15 @@ impl Run<'_, '_, Machine> {
             false => Vec::new(),
         };
         let watched = self.system.end_watch();
-        let end = self.look()?;
-        let ports = open.figures.until(&end.figures, self.system);
+        let mut end = Look::begin(self.system);
+        // Of a short window, what was sent before it may still be on its way.
+        self.finish(&mut open.look, Ps::MAX)?;
+        self.finish(&mut end, Ps::MAX)?;
+        let ports = open.look.figures.until(&end.figures, self.system);
         Ok((
             Window {
                 span: [open.begun, ended],
-                begin: open.totals,
+                begin: open.look.totals,
                 end: end.totals,
                 ports,
                 instructions: by_hart.iter().sum(),
@@ -336,154 +372,12 @@ impl Run<'_, '_, Machine> {
         let kept = self.loads.iter().any(|load| load.kept);
         kept.then(|| self.system.checkpoint(self.guest, "the edge of a window"))
     }
-
-    /// Goes on until what was sent before is at the NICs.
-    fn look(&mut self) -> Result<Look, RunError> {
-        let mut look = Look::begin(self.system);
-        while let Some(due) = look.due() {
-            self.until(due)?;
-            look.take(self.system, due);
-        }
-        Ok(look)
-    }
-
-    /// Warms up and measures; a measurement of "auto" that was not steady is discarded, and the next one begins.
-    pub fn measure(
-        &mut self,
-        config: &RunConfig,
-        watch: Option<&WatchRequest>,
-        trace: Option<&Trace>,
-    ) -> Result<(Window, Option<Watched>), RunError> {
-        let mut steady = self.approach()?;
-        let begun = self.system.now();
-        let mut length = config.run.measured_time();
-        loop {
-            let mut open = self.open_window(watch, trace)?;
-            match config.run.frames {
-                Some(frames) => {
-                    self.control.begin("measuring", open.begun.at, None);
-                    self.until_offered(frames, config)?;
-                }
-                None => self.until_measured(&mut open, length)?,
-            }
-            let next = self.next_length(&open, length).filter(|next| {
-                let all = self.system.now().saturating_sub(begun).saturating_add(*next);
-                config.run.is_auto() && trace.is_none() && all <= config.run.duration_limit
-            });
-            let Some(next) = next else {
-                let (window, watched) = self.close_window(open)?;
-                let [begin, end] = &window.span;
-                let asked = config.run.frames.is_none().then_some(length);
-                begin.differs(end, asked).iter().for_each(|line| (self.control.say)(line));
-                return Ok((Window { steady: Some(steady), ..window }, watched));
-            };
-            self.system.end_watch();
-            steady.discarded += 1;
-            length = next;
-        }
-    }
-
-    /// Runs an open window to its end, with looks at memory and queues where the machine is timed: a functional run would be cut
-    /// within blocks.
-    fn until_measured(&mut self, open: &mut OpenWindow, length: Ps) -> Result<(), RunError> {
-        let begun = open.begun.at;
-        self.control.begin("measuring", begun, Some(length));
-        let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
-        for part in 1..=parts {
-            self.until(begun + Ps(length.0 / timing::PARTS * part))?;
-            open.queues.push(self.system.seen().queues.iter().sum());
-            // The last one ends with the window.
-            if part < parts {
-                open.memory.look(self.system);
-            }
-        }
-        self.until(begun + length)
-    }
-
-    /// How long the next measurement is to be, if this one is not shown to be steady: twice as long where it was too short to tell.
-    /// Generators that have nothing left to send end the matter.
-    fn next_length(&self, open: &OpenWindow, length: Ps) -> Option<Ps> {
-        let generators = self.system.generators();
-        if self.loads.is_empty() || !generators.iter().all(|generator| generator.is_sending()) {
-            return None;
-        }
-        let batches = merged_measurement(self.system).summary(self.system.now()).batches;
-        let phase = so_far(&batches, &open.queues, String::new());
-        let changes = phase.criteria.iter().any(|criterion| criterion.met == Some(false));
-        let unknown = phase.criteria.iter().any(|criterion| criterion.met.is_none());
-        match (changes, unknown) {
-            (true, _) => Some(length),
-            (false, true) => Some(Ps(length.0.saturating_mul(2))),
-            (false, false) => None,
-        }
-    }
-
-    /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is
-    /// as fast.
-    fn until_offered(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
-        let offered = |machine: &Machine| {
-            let measurement = machine.ports()[0].loadgen.measurement().expect("a window was begun");
-            measurement.volumes().0.frames
-        };
-        let traffic = &config.loadgen.traffic;
-        if !traffic.streams.is_empty() || !traffic.is_constant() && traffic.outstanding.is_none() {
-            return self.until_offered_one_by_one(frames, config);
-        }
-        let link = config.port(0).link;
-        let line = link.frames_per_second(traffic.frame_len());
-        let line = line.0 as f64 / line.1 as f64;
-        let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &link);
-        // What has waited for its turn may leave back to back.
-        let per_second = if traffic.outstanding.is_some() { line } else { due.frames_per_second().min(line) };
-        loop {
-            let left = frames.saturating_sub(offered(self.system));
-            if left == 0 {
-                return Ok(());
-            }
-            // Half a frame short of the last: a step never goes beyond it, and the last step is half a frame.
-            let step = ((left as f64 - 0.5) / per_second * 1e12) as u64;
-            self.until(self.system.now() + Ps(step.max(1)))?;
-        }
-    }
-
-    /// The same with streams, or at distances that differ, at the first generator: where arrivals are random, others may have sent some more or less.
-    fn until_offered_one_by_one(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
-        // The shortest time that a frame takes.
-        let (rate, bits) =
-            config.port(0).link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
-        let shortest = bits as f64 / rate as f64 * 1e12;
-        loop {
-            let generator = &self.system.ports()[0].loadgen;
-            let offered = generator.measurement().map_or(0, |window| window.volumes().0.frames);
-            let left = frames.saturating_sub(offered);
-            if left == 0 {
-                return Ok(());
-            }
-            // No frame leaves before it is due, nor sooner than the line has carried those before it.
-            let due = generator.frame_due(left - 1);
-            let Some(due) = due.filter(|_| generator.is_sending()) else {
-                let short = left - generator.frames_to_come(left);
-                return Err(ConfigError::new("run.frames", too_few(frames, short)).into());
-            };
-            let carried = self.system.now() + Ps(((left as f64 - 0.5) * shortest).max(1.0) as u64);
-            self.until(due.max(carried))?;
-        }
-    }
 }
 
 /// The next moment between two frames, if a window cannot begin now: where nothing has been sent yet it can, and a frame that is due at this
 /// moment is its first.
 pub(crate) fn gap_to_wait_for(machine: &Machine) -> Option<Ps> {
     Some(machine.next_gap()).filter(|gap| *gap > machine.complete_until())
-}
-
-/// What is wrong with streams that end before a measurement has its frames.
-fn too_few(frames: u64, short: u64) -> String {
-    let noun = if short == 1 { "frame" } else { "frames" };
-    format!(
-        "the streams end {short} {noun} short of these {frames}; let them last longer (a capture: replay.times), let less of them go before \
-         the measurement (run.warmup, run.settle), or ask for fewer"
-    )
 }
 
 #[cfg(test)]

@@ -46,8 +46,7 @@ pub(crate) fn figures(
 
 fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &Interval) -> NodeFigures {
     let (window, drops) = (&interval.nodes[node], interval.lost.by(node));
-    let [begun, ended] = &window.span;
-    let cycles = begun.core_cycles(ended, config);
+    let cycles = window.core_cycles(config);
     let frames = received(network, node, interval).saturating_sub(all_dropped(&drops));
     let timing = window.timed.clone().map(|(begin, end)| {
         let instructions = window.instructions;

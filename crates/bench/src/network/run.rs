@@ -200,8 +200,7 @@ fn summarise(
         drops.unknown = missing.saturating_sub(all_dropped(&drops) + drops.link + drops.guest + late);
     }
     let instructions: u64 = interval.instructions.iter().sum();
-    let spans = nodes.iter().zip(interval.nodes.iter().map(|window| &window.span));
-    let cycles: f64 = spans.map(|(node, [begun, ended])| begun.core_cycles(ended, node)).sum();
+    let cycles: f64 = nodes.iter().zip(&interval.nodes).map(|(node, window)| window.core_cycles(node)).sum();
     let sent: Vec<&TrafficConfig> = network.config().generators.iter().map(|(_, own)| &own.traffic).collect();
     let frame_size = match &figures {
         Some(figures) => size_of_all(&sent).unwrap_or_else(|| mean_size(figures)),

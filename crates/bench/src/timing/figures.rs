@@ -200,7 +200,13 @@ fn cache(w: &View, name: &str, key: &str) -> Filling {
         n("prefetches") + software - n("software_prefetches_there") - n("software_prefetches_dropped");
     if fetched > 0.0 {
         g.put("prefetches_pki", over(fetched, kilo), "lines fetched ahead a thousand instructions");
-        g.put("prefetch_accuracy", over(n("prefetches_useful"), fetched), "share of these that were used");
+        let (used, left) = (n("prefetches_useful"), n("prefetches_useless"));
+        let accuracy = over(used, used + left);
+        g.put(
+            "prefetch_accuracy",
+            accuracy,
+            "share of lines fetched ahead that were used: of those that were, or left unused",
+        );
     }
     if software > 0.0 {
         let (each, lost) = (over(software, frames), over(n("software_prefetches_dropped"), software));
@@ -412,15 +418,19 @@ fn dca(w: &View) -> Filling {
             format!("of these, lines of {what}"),
         );
     }
+    // Lines that are still there were written in the measurement or before it; each that is not came to one of these ends.
+    let ends = ["fresh_used_by_core", "fresh_used_by_device", "fresh_overwritten", "leaks"];
+    let ended: f64 = ends.iter().map(|end| n(end)).sum();
+    let share = |end: &str| over(n(end), ended);
     g.put(
         "leak_rate",
-        over(n("leaks"), n("fresh_lines")),
-        "share of lines written into the cache that left it unused",
+        share("leaks"),
+        "share of lines that left the cache unused: of those written into it that were used, written again, or left",
     );
-    g.put("used_by_core", over(n("fresh_used_by_core"), n("fresh_lines")), "share of these that a core used");
+    g.put("used_by_core", share("fresh_used_by_core"), "share of these that a core used");
     g.put(
         "overwritten",
-        over(n("fresh_overwritten"), n("fresh_lines")),
+        share("fresh_overwritten"),
         "share of these that a device wrote again before any use",
     );
     g

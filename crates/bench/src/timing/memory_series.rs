@@ -27,7 +27,7 @@ impl MemorySeries {
     /// Looks at a machine that is timed; another has nothing to see.
     pub fn look(&mut self, machine: &Machine) {
         if let Some(timing) = machine.timing().filter(|timing| timing.mode() == Mode::Detailed) {
-            self.look_at(timing, machine.now());
+            self.look_at(timing, machine.complete_until());
         }
     }
 
