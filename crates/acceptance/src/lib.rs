@@ -14,6 +14,7 @@ mod pages;
 mod pty;
 
 pub mod baseline;
+pub mod books;
 pub mod memcached;
 pub mod micro;
 pub mod native;

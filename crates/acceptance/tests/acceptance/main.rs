@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod attachments;
 mod bad_input;
 mod beside;
