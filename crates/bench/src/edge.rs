@@ -122,7 +122,7 @@ mod tests {
             said[0].starts_with("the measurement took 5.12\u{a0}ns, and not the 1ps of run.duration"),
             "{said:?}"
         );
-        assert!(said[1].contains("run.duration = \"45us\" or longer"), "{said:?}");
+        assert!(said[1].contains("run.duration = \"45us\" or more"), "{said:?}");
         assert!(begin.differs(&end(44_300_000), Some(Ps(44_300_000))).is_empty());
         assert!(begin.differs(&end(44_300_000), None).is_empty());
     }
