@@ -57,7 +57,9 @@ mod tests {
     #[test]
     fn of_what_is_booked_only_the_part_behind_a_moment_is_told() {
         let mut ahead = Ahead::default();
-        [(10, 20), (40, 70), (30, 35), (50, 50)].map(|(begin, end)| ahead.add(Ps(begin), Ps(end)));
+        [(10, 20), (40, 70), (30, 35), (50, 50)]
+            .into_iter()
+            .for_each(|(begin, end)| ahead.add(Ps(begin), Ps(end)));
         assert_eq!([0, 15, 33, 50, 70].map(|at| ahead.behind(Ps(at))), [45, 40, 32, 20, 0]);
         ahead.forget_until(Ps(36));
         assert_eq!(
