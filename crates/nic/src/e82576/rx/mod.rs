@@ -321,7 +321,9 @@ impl Igb {
     ) {
         self.rx_note_wait(now);
         match class {
-            Some(_) => drop(self.rx.waits.dropped()),
+            Some(_) => {
+                self.rx.waits.dropped();
+            }
             None => self.rx.waits.dropped_looped(),
         }
         let (all, own) = (&mut self.stats, &mut self.queue_stats[queue]);
