@@ -102,7 +102,7 @@ pub struct RunParams {
     /// loss or queues still change is discarded, and the next one begins. A time that is given is kept, and the result says whether
     /// the measurement was steady.
     pub duration: Length,
-    /// Simulated time of one measurement where `duration` is "auto".
+    /// Simulated time of one measurement where `duration` is "auto"; not 0.
     pub window: Ps,
     /// The longest that all measurements of "auto" last together. The last one is kept, and marked if it was not steady.
     pub duration_limit: Ps,
@@ -284,8 +284,11 @@ impl RunConfig {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }
         self.options.validate(self)?;
-        let auto = self.run.duration == Length::Auto;
-        let key = if auto { "run.window" } else { "run.duration" };
+        let key = match (self.run.frames, self.run.duration) {
+            (Some(0), _) => "run.frames",
+            (_, Length::Auto) => "run.window",
+            (_, Length::For(_)) => "run.duration",
+        };
         if self.run.measured_time() == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new(key, "a measurement needs some time or some frames"));
         }

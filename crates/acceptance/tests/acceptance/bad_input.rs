@@ -53,7 +53,7 @@ fn values_without_a_unit_with_a_wrong_one_or_out_of_range_are_refused() {
         (["--warmup", "5parsec"], ["--warmup", "unknown unit \"parsec\""]),
         (["--frame-size", "63"], ["frame_size", "64B"]),
         (["--frame-size", "64ns"], ["--frame-size", "unit"]),
-        (["--frames", "0"], ["run.duration", "some frames"]),
+        (["--frames", "0"], ["run.frames", "some frames"]),
         (["--set", "link.rate=10"], ["link.rate", "unit"]),
         (["--set", "link.rate=10Gb"], ["link.rate", "Gbps"]),
         (["--set", "core.ipc=0"], ["core.ipc", "0.01"]),

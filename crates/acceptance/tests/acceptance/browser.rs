@@ -86,8 +86,8 @@ fn used(did: &Value) {
         "whole": "0 5 10 15 20 25 30 35", "again": "0 5 10 15 20 25 30 35", "logarithmic": "2 5 10 20 50",
         "crosshair": "20.000 Mpps offered: 20.000 Mpps (10.240 Gbps) delivered, 0.000 % lost", "left": true,
         "off": ["false", "none"], "on": [false, "0 5 10 15 20 25 30 35"], "filtered": "3", "png": "PNG",
-        "sorted": ["arrivals size duration warmup", "ascending: arrivals size duration warmup",
-            "descending: warmup duration size arrivals"],
+        "sorted": ["size duration warmup", "ascending: size duration warmup",
+            "descending: warmup duration size"],
         "svg": ["svg", "Throughput", true],
         "names": ["throughput-64.csv text/csv", "throughput-64.png image/png", "throughput-64.svg image/svg+xml"]
     });

@@ -84,7 +84,9 @@ fn run(load: &Load, folder: &Path) -> std::path::PathBuf {
     };
     let checkpoint = shared_checkpoint(&guest.iter().map(String::as_str).collect::<Vec<_>>());
     let mut arguments: Vec<String> =
-        ["run", "testpmd", "--json", "--quiet", "--pcap", "--warmup", "1ms"].map(Into::into).into();
+        ["run", "testpmd", "--json", "--quiet", "--pcap", "--warmup", "1ms", "--arrivals", "constant"]
+            .map(Into::into)
+            .into();
     for (option, value) in [
         ("--rate", format!("{}pps", load.rate_hz)),
         ("--frame-size", load.frame_size.to_string()),

@@ -62,7 +62,7 @@ fn drops_are_told_with_their_cause() {
     let small = ["--set", "nic.rx_fifo=2KiB", "--log", "nic=debug", "--log-file", log.to_str().unwrap()];
     let (_, stats) = run(&folder.path().join("run"), "100%", &small);
     let text = fs::read_to_string(&log).unwrap();
-    let of = |name: &str| stats["counters"][format!("port0.nic.{name}")]["value"].as_u64().unwrap();
+    let of = |name: &str| stats["totals"][format!("port0.nic.{name}")]["value"].as_u64().unwrap();
     for (class, counter) in [("Dma", "rx_drop_dma"), ("Core", "rx_drop_core"), ("Tx", "rx_drop_tx")] {
         let told = text.matches(&format!("the FIFO is full ({class})")).count() as u64;
         assert_eq!(told, of(counter), "{class}");

@@ -5,15 +5,21 @@
 //! Zwiers, *Statistical Analysis in Climate Research*, 6.6.8): its correlation is estimated from the residuals, corrected for the
 //! bias of short series (Kendall 1954), and the number of independent means is `n (1 - r) / (1 + r)`.
 //!
-//! A series whose residuals hardly forget anything within the window has too few independent means: its slope proves nothing,
-//! yet its ends may differ. Such a series is not shown to be steady.
+//! A queue that fills along a curve leaves residuals that depend on each other for the whole window, so that its slope proves nothing.
+//! Therefore the first and the last quarter are compared, too, with the differences between successive means, which are small
+//! where a series moves smoothly and large where it only scatters.
 
 /// Means that a test needs.
 pub(super) const MEANS_MIN: usize = 16;
-/// Normal quantile of a false alarm in 4,000 steady series, two-sided: a window tests three series.
-const QUANTILE: f64 = 3.66;
-/// Independent means that a slope needs.
+/// Normal quantile of a slope that counts. Three series are tested per window, and the correlation is only estimated; the tests below
+/// show the rate of false alarms.
+const QUANTILE: f64 = 4.2;
+/// Quarters differ if it is by more than so many standard deviations of the difference between successive means.
+const QUARTERS: f64 = 6.0;
+/// With fewer independent means the median of these differences counts, which a single step does not move.
 const INDEPENDENT_MIN: f64 = 3.0;
+/// Standard deviation per median of absolute values, of normal variates.
+const PER_MEDIAN: f64 = 1.4826;
 /// Squared residuals below this share of the squared level are rounding.
 const ROUNDING: f64 = 1e-18;
 
@@ -24,7 +30,7 @@ pub(super) enum Trend {
     Steady,
     /// It goes from one level to another along a line.
     Line { from: f64, to: f64 },
-    /// Its first and its last quarter differ, and it swings too slowly to tell why.
+    /// Its first and its last quarter differ, but it does not rise or fall throughout.
     Slow { from: f64, to: f64 },
     /// The series is too short.
     Unknown,
@@ -52,19 +58,27 @@ pub(super) fn trend(means: &[f64], tolerated: impl Fn(f64) -> f64) -> Trend {
     }
     let correlation = correlation(&residuals, rest);
     let independent = n * (1.0 - correlation) / (1.0 + correlation);
-    if independent < INDEPENDENT_MIN {
-        let quarter = means.len() / 4;
-        let quarters: Vec<f64> = means.rchunks(quarter).take(4).map(average).collect();
-        let (first, last) = (quarters[3], quarters[0]);
-        return match quarters.is_sorted() || quarters.is_sorted_by(|a, b| a >= b) {
-            _ if !changes(first, last) => Trend::Steady,
-            true => Trend::Line { from, to },
-            false => Trend::Slow { from: first, to: last },
-        };
+    let quarters: Vec<f64> = means.rchunks(means.len() / 4).take(4).map(average).collect();
+    let (first, last) = (quarters[3], quarters[0]);
+    let scatter = successive(means, independent < INDEPENDENT_MIN);
+    if changes(first, last) && (last - first).abs() > QUARTERS * scatter {
+        let monotone = quarters.is_sorted() || quarters.is_sorted_by(|a, b| a >= b);
+        return if monotone { Trend::Line { from, to } } else { Trend::Slow { from: first, to: last } };
     }
     let error = (rest / (n - 2.0) / squares * (1.0 + correlation) / (1.0 - correlation)).sqrt();
     let significant = slope.abs() > student(QUANTILE, (independent - 2.0).max(3.0)) * error;
     if significant && changes(from, to) { Trend::Line { from, to } } else { Trend::Steady }
+}
+
+/// Standard deviation of the difference between successive means, by its median if that is asked for.
+fn successive(means: &[f64], by_median: bool) -> f64 {
+    let mut differences: Vec<f64> = means.windows(2).map(|two| (two[1] - two[0]).abs()).collect();
+    if !by_median {
+        let squares: f64 = differences.iter().map(|difference| difference * difference).sum();
+        return (squares / differences.len() as f64).sqrt();
+    }
+    differences.sort_by(f64::total_cmp);
+    PER_MEDIAN * differences[differences.len() / 2]
 }
 
 /// Correlation of successive residuals of a fitted line, without the bias of a short series: their estimate is low by
@@ -115,7 +129,9 @@ mod tests {
     #[test]
     fn at_most_one_steady_window_in_a_hundred_is_called_anything_else() {
         let mut rng = Rng::stream(1, "trend");
-        for (n, keeps) in [(32, 0.0), (32, 0.3), (32, 0.5), (48, 0.5), (64, 0.0), (64, 0.5), (64, 0.7)] {
+        for (n, keeps) in
+            [(32, 0.0), (32, 0.3), (32, 0.5), (48, 0.5), (64, 0.0), (32, 0.7), (64, 0.5), (64, 0.7)]
+        {
             for noise in [0.3, 2.0] {
                 let windows = 2000;
                 let alarms = (0..windows)

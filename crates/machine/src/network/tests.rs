@@ -1,6 +1,6 @@
 //! Switches against closed forms, and that neither threads nor stops nor checkpoints change what a network does.
 
-use doorbell_loadgen::{LoadGenConfig, Rate, TrafficConfig};
+use doorbell_loadgen::{Arrivals, LoadGenConfig, Rate, TrafficConfig};
 use doorbell_sim::{BitsPerSec, Bytes, Frame, Ps};
 use doorbell_wire::LinkConfig;
 
@@ -33,7 +33,8 @@ fn star(generators: usize, rate: Rate, queue: Bytes) -> Network {
         ..NetworkConfig::default()
     };
     let mut network = Network::new(config, 1).unwrap();
-    let base = TrafficConfig { rate, frame_size: Bytes(FRAME), ..TrafficConfig::default() };
+    let arrivals = Arrivals::Constant;
+    let base = TrafficConfig { rate, arrivals, frame_size: Bytes(FRAME), ..TrafficConfig::default() };
     let stations: Vec<_> = (0..generators as u32).map(|index| base.for_port(index).source).collect();
     for (index, generator) in network.generators_mut().enumerate() {
         let destination = stations[usize::from(index == 0)];

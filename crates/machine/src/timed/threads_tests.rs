@@ -64,6 +64,9 @@ fn a_thread_beside_one_that_sleeps_has_the_core_and_all_its_slots() {
     assert!(other.cpi_idle * 100 > 99 * other.cycles, "{other:?}");
 }
 
+/// Cycles of a block of [`one_is_woken`]: 32 additions and a jump, four per cycle.
+const BLOCK: u64 = 9;
+
 /// Hart 0 adds, the other one waits for software interrupts.
 fn one_is_woken() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
@@ -90,7 +93,8 @@ fn all_that_a_thread_sleeps_is_idle_time_however_far_its_sibling_has_come() {
         until(&mut machine, Ps(n * 2_000_777));
         for is_pending in [true, false] {
             let books = machine.core_stats(1).unwrap().books;
-            assert!(books.cpi_idle >= idle, "{} after {idle}, of {}", books.cpi_idle, books.cycles);
+            // Books reach up to the sibling's next block; an interrupt from outside comes when that block began.
+            assert!(books.cpi_idle + BLOCK >= idle, "{} after {idle}, of {}", books.cpi_idle, books.cycles);
             assert!(books.cycles - books.cpi_idle < 1000 * n, "{} of {}", books.cpi_idle, books.cycles);
             idle = books.cpi_idle;
             machine.drive(1, Interrupt::MachineSoftware, is_pending);
