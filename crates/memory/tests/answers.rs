@@ -197,7 +197,7 @@ fn answers_are_what_they_have_always_been() {
         ("exclusive", include(Inclusion::Exclusive), &[3000, 3000], 0xd9e0_65ee_44e8_ce14),
         ("odd ways", odd_ways, &[3000], 0x0eb1_227b_5023_4184),
         ("srrip", replaced_by(Replacement::Srrip), &[3000], 0xde27_cc28_68db_fb5e),
-        ("drrip", replaced_by(Replacement::Drrip), &[3000], 0x2926_da22_a861_a614),
+        ("drrip", replaced_by(Replacement::Drrip), &[3000], 0xf699_7298_67f9_4403),
         ("next-line", prefetching(PrefetchKind::NextLine), &[3000], 0x346b_2354_a3b6_e28b),
         ("stride", prefetching(PrefetchKind::Stride), &[3000, 2500], 0x02ec_01e8_1190_4b02),
         ("leak-aware", placing(evading), &[3000], 0x5296_2a54_39c0_4187),
