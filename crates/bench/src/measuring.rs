@@ -1,4 +1,4 @@
-//! How long a machine is measured: for a time, until so many frames were offered, or until a measurement is steady.
+//! How long a machine is measured: for a time, until a number of frames was offered, or until a measurement is steady.
 
 use doorbell_machine::{ConfigError, Machine, WatchRequest, Watched};
 use doorbell_sim::{Frame, Ps};

@@ -249,13 +249,15 @@ fn half_width(values: impl Iterator<Item = f64>) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    student_97_5(n - 1.0) * (variance / n).sqrt()
+    student(NORMAL_97_5, n - 1.0) * (variance / n).sqrt()
 }
 
-/// Student's t for 97.5 % and ν degrees of freedom, by the expansion of Abramowitz and Stegun 26.7.5: to three digits
-/// from nine on.
-fn student_97_5(degrees: f64) -> f64 {
-    let z: f64 = 1.959_963_984_540_054;
+/// The normal quantile of 97.5 %.
+const NORMAL_97_5: f64 = 1.959_963_984_540_054;
+
+/// Student's t with this many degrees of freedom for a normal quantile, by the expansion of Abramowitz and Stegun 26.7.5: for 97.5 %
+/// to three digits from nine on.
+pub fn student(z: f64, degrees: f64) -> f64 {
     let [z3, z5, z7] = [3, 5, 7].map(|power| z.powi(power));
     let terms = [
         (z3 + z) / 4.0,

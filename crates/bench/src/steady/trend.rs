@@ -9,12 +9,14 @@
 //! Therefore the first and the last quarter are compared, too, with the differences between successive means, which are small
 //! where a series moves smoothly and large where it only scatters.
 
+use doorbell_loadgen::batches::student;
+
 /// Means that a test needs.
 pub(super) const MEANS_MIN: usize = 16;
 /// Normal quantile of a slope that counts. Three series are tested per window, and the correlation is only estimated; the tests below
 /// show the rate of false alarms.
 const QUANTILE: f64 = 4.2;
-/// Quarters differ if it is by more than so many standard deviations of the difference between successive means.
+/// Quarters differ if they do by more standard deviations of the difference between successive means than this.
 const QUARTERS: f64 = 6.0;
 /// With fewer independent means the median of these differences counts, which a single step does not move.
 const INDEPENDENT_MIN: f64 = 3.0;
@@ -87,17 +89,6 @@ fn correlation(residuals: &[f64], squares: f64) -> f64 {
     let n = residuals.len() as f64;
     let products: f64 = residuals.windows(2).map(|two| two[0] * two[1]).sum();
     ((products / squares + 2.0 / n) / (1.0 - 4.0 / n)).clamp(0.0, 0.99)
-}
-
-/// Student's t with this many degrees of freedom for a normal quantile, by the expansion of Abramowitz and Stegun 26.7.5.
-fn student(z: f64, degrees: f64) -> f64 {
-    let [z3, z5, z7] = [3, 5, 7].map(|power| z.powi(power));
-    let terms = [
-        (z3 + z) / 4.0,
-        (5.0 * z5 + 16.0 * z3 + 3.0 * z) / 96.0,
-        (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / 384.0,
-    ];
-    terms.iter().rev().fold(0.0, |sum, term| (sum + term) / degrees) + z
 }
 
 #[cfg(test)]
