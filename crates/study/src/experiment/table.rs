@@ -29,7 +29,7 @@ pub struct Table {
 /// Why a NIC has no room for a frame.
 pub(super) const CAUSES: [&str; 3] = ["dma", "core", "tx"];
 /// What stands in columns of its own, or is no figure.
-const LEFT_OUT: [&str; 3] = ["benchmark", "config_hash", "rate"];
+const LEFT_OUT: [&str; 4] = ["benchmark", "config_hash", "limit.text", "rate"];
 
 impl Table {
     /// The table of all points that are done.
