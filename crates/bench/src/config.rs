@@ -87,7 +87,7 @@ pub struct RunParams {
     /// From this all random streams of a run come.
     pub seed: u64,
     /// Simulated time of traffic before the measurement: where the machine is timed, caches, predictors and TLBs learn, elsewhere queues
-    /// reach their level. "auto" (the default) is until rings have gone round, misses a packet no longer change and the
+    /// reach their level. "auto" (the default) is until rings have gone round, misses per packet no longer change and the
     /// guest's timer has ticked twice, or where nothing is timed, until queues no longer change; docs/benchmarks.md has the criteria. A
     /// time is kept as it is given.
     pub warmup: Length,

@@ -92,7 +92,7 @@ impl NicTotals {
     }
 
     /// The same of frames that arrived since then, `late` being those of them that were dropped after they had been accepted, be it since
-    /// this look. On the way back each frame says whether it is one of the window's: so many of them were lost there.
+    /// this look. On the way back each frame says whether it is one of the window's: the number of these lost there.
     pub fn of_arrived(&self, begin: &NicTotals, late: &LateDrops, lost_behind: u64) -> Drops {
         let drops = self.since(begin);
         Drops {
@@ -343,7 +343,7 @@ impl Run<'_, '_, Machine> {
         };
         let watched = self.system.end_watch();
         let mut end = Look::begin(self.system);
-        // Of a short window, what was sent before it may still be on its way.
+        // What was sent before a short window may still be on its way.
         self.finish(&mut open.look, Ps::MAX)?;
         self.finish(&mut end, Ps::MAX)?;
         let ports = open.look.figures.until(&end.figures, self.system);

@@ -92,7 +92,7 @@ proptest! {
         let [begin, end] = &window.span;
         let drops = window.end.of_arrived(&window.begin, &late, 0);
         prop_assert_eq!(drops.link + drops.nic_other, summary.frames_offered, "{:?}", drops);
-        // The link carries no more than its rate in the very time that the window has, which is told to a picosecond.
+        // The link carries no more than its rate in the time of the window, which is exact to a picosecond.
         let bits = 8 * (overhead + if include_fcs { size } else { size - 4 });
         let carried = u128::from(summary.frames_offered) * u128::from(bits) * 1000 / u128::from(gbps);
         prop_assert!(carried <= u128::from(begin.length(end).0) + 1, "{} ps in {:?}", carried, begin.length(end));

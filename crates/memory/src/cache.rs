@@ -182,7 +182,7 @@ impl Cache {
         CacheStats { accesses, late_requests, ..self.stats.clone() }
     }
 
-    /// Puts a line in that comes at a time from a level; time 0 says that nobody waits for it. `reused`: it was used here before.
+    /// Puts a line in that comes at a time from a level; time 0 means that no request waits for it. `reused`: it was used here before.
     #[inline]
     pub fn insert(
         &mut self,

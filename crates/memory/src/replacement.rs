@@ -8,7 +8,7 @@
 //! The duel counts misses: look-ups on demand, by cores or devices, that do not find their line in a leader set. Not counted are
 //! lines that are put in without such a look-up: victims of the caches above, copies of written lines, and what is fetched ahead.
 //! An exclusive cache is filled by victims alone, and in any cache as many of them come to the leaders of one policy as to those
-//! of the other, whichever keeps more. ChampSim leaves write-backs out, too; it counts prefetches, for which nobody waits here (that
+//! of the other, whichever keeps more. ChampSim leaves write-backs out, too; it counts prefetches, for which no request waits here (that
 //! policies should tell them from demand: Wu et al., "PACMan", MICRO 2011).
 //!
 //! An exclusive cache gives a line away when it is used, and its prediction with it. So the caches above remember which lines came

@@ -132,7 +132,7 @@ fn one_miss_of_a_core_in_a_leader_set_moves_the_selector_by_one_whatever_the_inc
         system.warm(0, CoreAccess { kind: AccessKind::Load, addr: other, pc: 0 });
         assert_eq!(selector(&system), at_first + 2, "{inclusion:?}: leader of BRRIP");
         system.warm_prefetch(0, CoreAccess { kind: AccessKind::Load, addr: led(3), pc: 0 });
-        assert_eq!(selector(&system), at_first + 2, "{inclusion:?}: nobody waits for a prefetch");
+        assert_eq!(selector(&system), at_first + 2, "{inclusion:?}: no request waits for a prefetch");
     }
 }
 

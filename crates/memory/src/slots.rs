@@ -64,7 +64,7 @@ pub(crate) struct Slots<E> {
     ring: Vec<E>,
     /// The ring's length as a power of two.
     len_bits: u32,
-    /// The first cycle that can be told: of half the cycles that rounds reach over, the stretch before the horizon's.
+    /// The first cycle that can be represented: of half the cycles that rounds reach over, the stretch before the horizon's.
     base: u64,
     /// Cycles from `base` to the horizon.
     reach: u64,

@@ -27,7 +27,7 @@ const SHARED_WINDOW: usize = 8192;
 const PRIVATE_BEHIND: u64 = 2048;
 /// The same of the last-level cache: harts that wait for memory may fetch some microseconds behind the device or hart that is furthest.
 const SHARED_BEHIND: u64 = 1 << 15;
-/// How often memory is told of the present, in cycles.
+/// Interval at which memory takes the present, in cycles.
 const TOLD_EVERY: u64 = 1024;
 
 /// Where RAM is, in lines.

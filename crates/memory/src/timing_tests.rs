@@ -247,7 +247,7 @@ fn a_fill_takes_ports_that_loads_then_do_not_have() {
         let bound = 1_024 * ports_per_line / 2;
         assert!((bound - 40..=bound + 8).contains(&took), "{fill_ports} ports a fill: {took} for {bound}");
     }
-    // Of the L2, whose one port then serves every other cycle.
+    // The L2's one port then serves every other cycle.
     let mut config = config();
     config.l2.fill_ports = 1;
     let mut system = system(&config);

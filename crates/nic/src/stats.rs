@@ -38,7 +38,7 @@ doorbell_sim::stats! {
         rx_drop_reset,
         /// MAC control frames from the link that the NIC kept for itself.
         rx_control,
-        /// Of the frames that arrived, those that came by loopback. None of them is counted in the causes above, apart from a reset.
+        /// Frames that arrived by loopback. None of them is counted in the causes above, apart from a reset.
         rx_looped,
         /// Looped-back frames dropped for a full receive FIFO, or because their queue had no descriptor and drops.
         rx_looped_drop_full,

@@ -291,7 +291,7 @@ fn the_mac_loops_back_and_keeps_the_wires_frames_out() {
     bench.check();
 }
 
-/// What became of frames of the link is not to be told from frames that never were on it.
+/// What became of frames of the link cannot be distinguished from frames that never were on it.
 #[test]
 fn looped_back_frames_that_are_dropped_have_books_of_their_own() {
     // Room for one frame beside the descriptors' seven.

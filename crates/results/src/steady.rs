@@ -60,7 +60,7 @@ impl Steady {
         self.before().flat_map(|(_, phase)| phase.unmet())
     }
 
-    /// Why the measurement is not shown to be steady; `None` if it is, or if nobody has tested it.
+    /// Why the measurement is not shown to be steady; `None` if it is, or if it was not tested.
     pub fn unsteady(&self) -> Option<String> {
         let measured = self.measured.as_ref()?;
         let changes = measured.criteria.iter().filter(|criterion| criterion.met == Some(false));

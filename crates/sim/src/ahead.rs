@@ -30,7 +30,7 @@ impl Ahead {
         }
     }
 
-    /// Nobody asks for a moment before `now` any more.
+    /// No request asks for a moment before `now` any more.
     #[inline]
     pub fn forget_until(&mut self, now: Ps) {
         while self.stretches.front().is_some_and(|(_, end)| *end <= now) {

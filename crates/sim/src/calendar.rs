@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Ps;
 
-/// So many stretches are kept although they are over.
+/// Number of stretches that are kept although they are over.
 const STRETCHES_KEPT: usize = 64;
 
 /// See the module. Its times are of whatever unit the owner chooses: [`Ps`] by these functions.

@@ -1,4 +1,4 @@
-//! The accounts of machines that nobody has chosen: links, NICs, attachments, caches and cores with random parameters, random loads far below and
+//! The accounts of machines drawn at random: links, NICs, attachments, caches and cores with random parameters, random loads far below and
 //! above what the guest can do, and measurements of any length. Whatever the machine, shares are in [0, 1], nothing that is counted is
 //! negative, and parts are their whole ([`doorbell_acceptance::books`]).
 

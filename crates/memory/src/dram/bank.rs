@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// As often as there are so many more, rows that are past are given up.
+/// After this many more rows, those that are past are dropped.
 const PERIODS: usize = 12;
 /// More rows are not accepted from a saved state.
 const SAVED_MAX: usize = 1 << 16;

@@ -26,7 +26,7 @@ pub(super) struct Bus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Paid(Vec<(u64, u64)>);
 
-/// As often as there are so many more, stretches that are past are given up.
+/// After this many more stretches, those that are past are dropped.
 const STRETCHES: usize = 16;
 
 impl Paid {
