@@ -327,6 +327,9 @@ pub struct BranchConfig {
     pub btb_entries: u32,
     /// Its associativity, 1 to 16.
     pub btb_ways: u32,
+    /// Low bits of a branch's address that do not choose its set in the branch target buffer, 0 to 6: 1 suits code with
+    /// instructions of two bytes, 2 code whose instructions all take four.
+    pub btb_set_shift: u32,
     /// Entries of the indirect-target predictor, 16 to 65536; 0 leaves indirect jumps to the BTB.
     pub indirect_entries: u32,
     /// Entries of the return stack, 1 to 256.
@@ -350,6 +353,7 @@ impl Default for BranchConfig {
             tournament_global_entries: 8192,
             btb_entries: 8192,
             btb_ways: 4,
+            btb_set_shift: 1,
             indirect_entries: 512,
             return_stack: 16,
         }

@@ -143,6 +143,7 @@ impl BranchConfig {
         power("branch.tournament_global_entries", self.tournament_global_entries, 16, 1 << 20)?;
         power("branch.btb_entries", self.btb_entries, 16, 1 << 20)?;
         range("branch.btb_ways", self.btb_ways, 1, 16)?;
+        range("branch.btb_set_shift", self.btb_set_shift, 0, 6)?;
         sets("branch.btb", self.btb_entries, self.btb_ways, 1 << 20)?;
         if self.indirect_entries != 0 {
             power("branch.indirect_entries", self.indirect_entries, 16, 65536)?;

@@ -30,6 +30,7 @@ fn any_config(seed: u64) -> PipelineConfig {
     config.branch.tage_tag_bits = 6 + choose(10) as u32;
     config.branch.btb_entries = 16 << choose(6);
     config.branch.btb_ways = 1 << choose(5);
+    config.branch.btb_set_shift = choose(7) as u32;
     config.branch.indirect_entries = [0, 16, 512][choose(3) as usize];
     config.branch.return_stack = 1 + choose(20) as u32;
     config.tlb.data_ways = 1 + choose(4) as u32;

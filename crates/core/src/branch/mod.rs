@@ -78,7 +78,7 @@ impl BranchUnit {
         };
         BranchUnit {
             direction,
-            btb: Btb::new(config.btb_entries, config.btb_ways),
+            btb: Btb::new(config.btb_entries, config.btb_ways, config.btb_set_shift),
             indirect: Indirect::new(config.indirect_entries),
             returns: ReturnStack::new(config.return_stack),
         }
