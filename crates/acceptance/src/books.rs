@@ -95,7 +95,8 @@ fn latencies(value: &Value, path: &str, faults: &mut Vec<String>) {
                 [Some(min), Some(mean), Some(max)] => min <= mean + CLOSE * mean && mean <= max + CLOSE * max,
                 _ => true,
             };
-            if !path.contains("confidence_95") && !(sorted && within) {
+            let is_distribution = sorted && within;
+            if !path.contains("confidence_95") && !is_distribution {
                 faults.push(format!("{path} is no distribution: {value}"));
             }
             parts.iter().for_each(|(name, value)| latencies(value, &format!("{path}/{name}"), faults));

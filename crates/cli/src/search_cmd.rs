@@ -63,7 +63,7 @@ pub struct SearchArgs {
     frames: Option<u64>,
     /// Simulated time of traffic before a trial is timed, such as 10ms, or auto
     ///
-    /// auto: until caches and rings are steady.
+    /// auto: until caches and rings are steady and two ticks of the guest's timer have come.
     #[arg(long, value_name = "TIME")]
     warmup: Option<String>,
     /// How many trials run at once; the answer does not depend on it [default: the host's cores]
