@@ -10,6 +10,7 @@ use crate::config::RunConfig;
 use crate::counters::{MeasuredCounters, all_counters, stats_json};
 use crate::error::RunError;
 use crate::fingerprint::fingerprint;
+use crate::init_log;
 use crate::measure::Point;
 use crate::tables;
 use doorbell_results::RunSummary;
@@ -80,6 +81,7 @@ impl ResultFolder {
         for (name, contents) in &point.observed.files {
             self.write(name, contents)?;
         }
+        init_log::write(self, &init_log::of_machine(&point.machine))?;
         let hash = self.write_config(&point.config)?;
         let latency = point.measurement.latency();
         self.write("latency.hgrm", &latency.to_hgrm())?;
@@ -134,6 +136,7 @@ impl ResultFolder {
             prints.extend(links_heard(network));
             self.write("fingerprint.json", &pretty(&Value::Object(prints)))?;
         }
+        init_log::write(self, &init_log::of_network(network))?;
         for (name, node) in named() {
             self.write(&format!("console-{name}.txt"), &node.console.text())?;
         }

@@ -25,6 +25,7 @@ mod edge;
 mod error;
 mod fingerprint;
 mod folder;
+mod init_log;
 mod interval;
 mod iperf;
 mod kernel;

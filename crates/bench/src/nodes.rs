@@ -19,6 +19,7 @@ use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_network_watched};
 use crate::disks::{BOOT_SEED, dca_devices, disks_identity, open_disks};
 use crate::error::{RunError, describe};
+use crate::init_log;
 use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
 use crate::session::LINK_STEP;
@@ -263,6 +264,7 @@ impl Plan for NodesPlan {
         control.stage = Stage::likely("booting", Ps::ZERO, length.last());
         self.run_until_ready(&mut network, control)?;
         length.keep(network.now());
+        (0..count).for_each(|node| init_log::note(network.node_mut(node)));
         let instructions = network.instructions();
         Ok((network, String::new(), instructions))
     }

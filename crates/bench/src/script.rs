@@ -23,6 +23,7 @@ use crate::drain::{Drain, time_on};
 use crate::edge::Edge;
 use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
+use crate::init_log;
 use crate::kernel;
 use crate::m5::{M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
@@ -176,6 +177,7 @@ pub fn run_script(
     let played = run.play(script, &config);
     let status = run.ended;
     folder.write("console.log", &machine.console.text())?;
+    init_log::write(folder, &init_log::of_machine(&machine))?;
     let window = played?;
     let counters = window.counters.clone();
     let trace = trace.map(Trace::finish).transpose()?;

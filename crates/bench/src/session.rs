@@ -16,6 +16,7 @@ use crate::counting::Counting;
 use crate::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
+use crate::init_log;
 use crate::m5::M5_CHECKPOINT;
 use crate::places::{Places, check_cards, guest_identity, image_for, read_guest, with_room};
 use crate::registry::Benchmark;
@@ -160,6 +161,7 @@ impl Plan for MachinePlan {
         drop(guest);
         self.run_until_ready(&mut machine, control)?;
         length.keep(machine.now());
+        init_log::note(&mut machine);
         let console = machine.console.text();
         let instructions = machine.instructions();
         Ok((machine, console, instructions))

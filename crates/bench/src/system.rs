@@ -8,6 +8,7 @@ use doorbell_wire::Link;
 
 use crate::control::{Control, LINES_SHOWN, run_network_watched, run_watched};
 use crate::error::{RunError, describe};
+use crate::init_log::{self, InitLog};
 use crate::steady::Seen;
 use crate::ticks::{Timer, timers};
 
@@ -42,6 +43,8 @@ pub trait System {
     fn longest_link(&self) -> Ps;
     /// Whether links have no faults from now on.
     fn spare_links(&mut self, spared: bool);
+    /// What failed `init` lines of its guests printed.
+    fn init_logs(&self) -> Vec<InitLog>;
 }
 
 impl System for Machine {
@@ -109,6 +112,10 @@ impl System for Machine {
         for port in self.ports_mut() {
             [&mut port.link_in, &mut port.link_out].into_iter().for_each(|link| link.spare(spared));
         }
+    }
+
+    fn init_logs(&self) -> Vec<InitLog> {
+        init_log::of_machine(self)
     }
 }
 
@@ -181,6 +188,10 @@ impl System for Network {
 
     fn spare_links(&mut self, spared: bool) {
         Network::spare_links(self, spared);
+    }
+
+    fn init_logs(&self) -> Vec<InitLog> {
+        init_log::of_network(self)
     }
 }
 

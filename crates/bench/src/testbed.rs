@@ -13,6 +13,7 @@ use crate::boot_length::BootLength;
 use crate::boot_turn::BootTurn;
 use crate::control::Control;
 use crate::error::RunError;
+use crate::init_log::{self, InitLog};
 use crate::nodes::NodesPlan;
 use crate::places::Places;
 use crate::system::System;
@@ -106,13 +107,21 @@ pub struct Testbed<P: Plan = NodesPlan> {
     pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
     pub boot: Option<(f64, u64)>,
+    /// What failed `init` lines of its guests printed.
+    init_logs: Vec<InitLog>,
     /// Whether measurements leave fingerprints.
     pub fingerprint: bool,
 }
 
 impl<P: Plan> Testbed<P> {
-    /// Gets a plan ready.
+    /// Gets a plan ready, and warns of `init` lines that have failed.
     pub fn ready(plan: P, places: &Places, source: &Source, control: &mut Control) -> Result<Self, RunError> {
+        let testbed = Self::obtained(plan, places, source, control)?;
+        init_log::warn(&testbed.init_logs, control.say);
+        Ok(testbed)
+    }
+
+    fn obtained(plan: P, places: &Places, source: &Source, control: &mut Control) -> Result<Self, RunError> {
         let cached = places.checkpoints().join(plan.file_name());
         let commit = places.commit;
         match source {
@@ -146,7 +155,7 @@ impl<P: Plan> Testbed<P> {
     }
 
     fn begun(plan: P, commit: &'static str, checkpoint: P::Checkpoint, system: P::System) -> Self {
-        let first = Mutex::new(Some(system));
+        let (init_logs, first) = (system.init_logs(), Mutex::new(Some(system)));
         Testbed {
             plan,
             commit,
@@ -155,6 +164,7 @@ impl<P: Plan> Testbed<P> {
             first,
             console: String::new(),
             boot: None,
+            init_logs,
             fingerprint: false,
         }
     }
@@ -165,9 +175,19 @@ impl<P: Plan> Testbed<P> {
         let kind = name.rsplit_once('-').map_or(name.as_str(), |(kind, _)| kind);
         let (system, console, instructions) = plan.boot(&BootLength::of(places, kind), control)?;
         let boot = Some((started.elapsed().as_secs_f64(), instructions));
-        let checkpoint = plan.save(&system);
+        let (checkpoint, init_logs) = (plan.save(&system), system.init_logs());
         let (commit, first) = (places.commit, Mutex::new(None));
-        Ok(Testbed { plan, commit, checkpoint, _held: None, first, console, boot, fingerprint: false })
+        Ok(Testbed {
+            plan,
+            commit,
+            checkpoint,
+            _held: None,
+            first,
+            console,
+            boot,
+            init_logs,
+            fingerprint: false,
+        })
     }
 
     /// Failing to keep a checkpoint costs the next run a boot, and nothing else.

@@ -11,6 +11,7 @@ use crate::elf::{self, dynamic, module_depends};
 use crate::error::ImageError;
 use crate::host::{self, XZ};
 use crate::image::{INITRAMFS_FILE, KERNEL_FILE};
+use crate::init_lines;
 use crate::labels::without_labels;
 use crate::m5;
 use crate::recipe::{Recipe, Spec};
@@ -117,7 +118,7 @@ fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
         }
     }
     if !recipe.spec.init.is_empty() {
-        let content = (recipe.spec.init.join("\n") + "\n").into_bytes();
+        let content = init_lines::checked(&recipe.spec.init).into_bytes();
         archive.put(INIT_LINES, Node::File { mode: 0o644, content })?;
     }
     Ok(())

@@ -20,6 +20,7 @@ use crate::cpio::Node;
 use crate::error::ImageError;
 use crate::exact::Exact;
 use crate::extend::{Extension, Origin};
+use crate::init_lines::INIT_LINES_VERSION;
 
 pub(crate) const RECIPE_FILE: &str = "image.toml";
 /// The only version of the recipe format so far.
@@ -203,8 +204,12 @@ impl Recipe {
         let read = |folder: String| origin.read_sources(&folder);
         let sources = own_build.map(read).transpose()?.unwrap_or_default();
         let exact_file = origin.read_exact(spec.packages.exact.as_deref())?;
+        let mut of_base = base.as_ref().map_or(String::new(), |base| base.hash().to_owned());
+        if !spec.init.is_empty() {
+            of_base += INIT_LINES_VERSION;
+        }
         let hash = hash(
-            base.as_ref().map_or("", |base| base.hash()),
+            &of_base,
             &text,
             &[&files, &disk_files, &sources, &exact_file],
         );

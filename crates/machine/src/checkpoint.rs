@@ -110,6 +110,7 @@ fn other_words(its: &str, this: &str) -> String {
 struct Head {
     guest_hash: u64,
     guest: String,
+    /// Why it was made, on a line, and the machine's `boot_notes`.
     note: String,
 }
 
@@ -220,8 +221,11 @@ impl CheckpointFile {
 impl Machine {
     /// Saves the machine without disturbing it. `guest` names the image and command line that run in it.
     pub fn checkpoint(&self, guest: &str, note: &str) -> CheckpointFile {
-        let head =
-            Head { guest_hash: self.config.guest_hash(), guest: guest.to_owned(), note: note.to_owned() };
+        let note = match self.boot_notes.as_str() {
+            "" => note.to_owned(),
+            notes => format!("{note}\n{notes}"),
+        };
+        let head = Head { guest_hash: self.config.guest_hash(), guest: guest.to_owned(), note };
         let pages: Vec<u64> = self.pages_not_zero().collect();
         let body = Body { head, snapshot: self.snapshot(Snapshot::new()), pages };
         let encoded = postcard::to_stdvec(&body).expect("a state serialises");
@@ -278,6 +282,7 @@ impl Machine {
         if payload.read(&mut contents).map_err(damaged)? != 0 {
             return Err(CheckpointError::Damaged);
         }
+        self.boot_notes = body.head.note.split_once('\n').map_or("", |(_, notes)| notes).to_owned();
         self.restore_snapshot(&body.snapshot)
     }
 

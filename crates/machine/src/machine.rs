@@ -64,6 +64,8 @@ pub struct Machine {
     pub(crate) beside: Option<Box<Beside>>,
     /// What was printed. An observer.
     pub console: Console,
+    /// What a boot left to be read by later runs. Checkpoints carry it; no state depends on it.
+    pub boot_notes: String,
 }
 
 doorbell_sim::stats! {
@@ -135,6 +137,7 @@ impl Machine {
             outcome: None,
             beside: None,
             console: Console::default(),
+            boot_notes: String::new(),
             config,
         };
         if machine.config.core.model == CoreModel::Timed {
