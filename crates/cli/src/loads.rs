@@ -134,7 +134,7 @@ impl<'a> Loads<'a> {
         match summary.points.as_slice() {
             [point] if point.rate == NO_TRAFFIC => {
                 outln!("{}", without_traffic(self.name, point));
-                out!("{}", doorbell_report::profile_text(point));
+                out!("{}{}", doorbell_report::asked_text(point), doorbell_report::profile_text(point));
             }
             _ => out!("{}", doorbell_report::table(&summary)),
         }

@@ -76,6 +76,7 @@ pub use experiment::{
 };
 pub use html::{html, html_with};
 pub use page::Beside;
+pub use ports::asked_text;
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};
 pub use search::{search_html, search_html_with, search_table, spelled_out};
 pub use text::{profile_text, summary_text, table};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::number::grouped;
+use crate::number::{grouped, one_line};
 use doorbell_results::{FigureGroup, PointSummary, PortFigures};
 
 /// The section with all ports, or nothing for a run that has no such figures.
@@ -41,13 +41,26 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
 /// What the guest's software asked of each port's card that the model has not, once each.
 pub(crate) fn asked_notes(points: &[&PointSummary]) -> Vec<String> {
     let mut notes = Vec::new();
-    for (port, line) in points.iter().flat_map(|point| point.ports.iter().enumerate()).flat_map(each_asked) {
-        let note = format!("Port {port}, asked for in vain: {line}.");
-        if !notes.contains(&note) {
-            notes.push(note);
+    let mut add = |of: &str, ports: &[PortFigures]| {
+        for (port, line) in ports.iter().enumerate().flat_map(each_asked) {
+            let note = format!("{of}ort {port}, asked for in vain: {line}.");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    };
+    for point in points {
+        add("P", &point.ports);
+        for (name, node) in point.network.iter().flat_map(|network| &network.nodes) {
+            add(&format!("Node {name}, p"), &node.ports);
         }
     }
     notes
+}
+
+/// The same of one point, a line each.
+pub fn asked_text(point: &PointSummary) -> String {
+    asked_notes(&[point]).iter().map(|note| one_line(note) + "\n").collect()
 }
 
 fn each_asked((port, figures): (usize, &PortFigures)) -> impl Iterator<Item = (usize, &str)> {
@@ -129,6 +142,7 @@ mod tests {
         let notes = asked_notes(&summary.points.iter().collect::<Vec<_>>());
         assert_eq!(notes, ["Port 1, asked for in vain: MRQC = 0x3 asks for pools, which the model has not."]);
         assert!(crate::table(&summary).contains(&notes[0]) && crate::html(&summary, "").contains(&notes[0]));
+        assert_eq!(asked_text(&summary.points[0]), format!("{}\n", notes[0]), "without a table, too");
     }
 
     #[test]

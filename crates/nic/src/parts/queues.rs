@@ -58,6 +58,12 @@ impl<R: RegisterId> RegisterFile<R> {
         self.at(of.head, index)
     }
 
+    /// Its head and tail, whether or not they make sense.
+    pub fn ring_ends(&self, queue: impl QueueId<Reg = R>) -> [u32; 2] {
+        let (of, index) = queue.registers();
+        [self.at(of.head, index), self.at(of.tail, index)]
+    }
+
     /// Descriptors of a queue's ring that software has given and the head has not passed; none if it makes no sense.
     pub fn ring_given(&self, queue: impl QueueId<Reg = R>) -> u32 {
         self.ring(queue).map_or(0, |ring| ring.given())
@@ -167,8 +173,18 @@ pub(crate) trait QueueWork<P: DmaPort>: Requests<P> {
     fn fetch_once(&mut self, now: Ps, queue: Self::Queue, limits: Limits, ports: &mut P) -> bool {
         let descriptor_time = self.parameters().descriptor_time;
         let Some(ring) = self.regs().ring(queue) else {
-            let nonsense = self.regs().ring_count(queue) != 0;
-            self.counters().ring_nonsense += u64::from(nonsense);
+            let count = self.regs().ring_count(queue);
+            if count != 0 {
+                self.counters().ring_nonsense += 1;
+                let [head, tail] = self.regs().ring_ends(queue);
+                log!(
+                    now,
+                    Nic,
+                    Warn,
+                    "{}: head {head} or tail {tail} lies outside the {queue} ring of {count} descriptors",
+                    self.called()
+                );
+            }
             return false;
         };
         let (thresholds, begun) = (self.thresholds(queue), self.begun(queue));
