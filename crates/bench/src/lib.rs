@@ -61,6 +61,7 @@ mod results;
 mod run_up;
 mod rxptx;
 mod script;
+mod script_program;
 mod sealed;
 mod session;
 mod shards;

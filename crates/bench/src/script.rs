@@ -6,12 +6,12 @@
 //! waited for while the script goes on; the run ends with the script. A timed machine is timed in the measurement, and its
 //! caches warm up in front of it where there is something to wait for.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::{Returned, TrafficConfig};
-use doorbell_machine::{Limits, Machine, Mode, Outcome, PortConfig, Watched};
+use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome, PortConfig, WatchRequest, Watched};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
@@ -27,9 +27,10 @@ use crate::init_log;
 use crate::kernel;
 use crate::m5::{M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
-use crate::observe::{Observe, Trace, digest};
+use crate::observe::{Delivered, Observe, Trace, digest};
 use crate::phases::STEP;
 use crate::ports;
+use crate::script_program::check_program;
 use crate::session::{Ready, Session, Workload};
 use crate::steady::{Pace, Watch};
 use crate::system::System;
@@ -74,10 +75,8 @@ pub struct Script {
     pub traffic: Option<TrafficConfig>,
     /// The run ends with the measurement, even if the script goes on.
     pub end_with_measurement: bool,
-    /// Where the wire of port 0 is captured.
-    pub capture: Option<PathBuf>,
-    /// Where a trace of the measurement is written.
-    pub trace: Option<PathBuf>,
+    /// What is observed in the measurement.
+    pub observe: Observe,
 }
 
 impl Script {
@@ -93,9 +92,13 @@ impl Script {
             duration: None,
             traffic: None,
             end_with_measurement: false,
-            capture: None,
-            trace: None,
+            observe: Observe::default(),
         })
+    }
+
+    /// Whether a machine can be observed as it is asked for.
+    pub fn check(&self, config: &RunConfig) -> Result<(), RunError> {
+        self.observe.check_machine(config.core.model == CoreModel::Timed, config.loadgen.stages)
     }
 
     /// What a session boots for scripts: an image with `words` of the user's on its command line.
@@ -116,28 +119,6 @@ impl Script {
     }
 }
 
-/// Refuses what no guest could run.
-fn check_program(content: &[u8]) -> Result<(), RunError> {
-    const RISCV: u16 = 243;
-    let fail = |problem: String| Err(RunError::Script(problem));
-    if content.is_empty() {
-        return fail("the script is empty".into());
-    }
-    match content {
-        [0x7f, b'E', b'L', b'F', rest @ ..] => match rest.get(14..16).map(|m| [m[0], m[1]]) {
-            Some(machine) if u16::from_le_bytes(machine) == RISCV => Ok(()),
-            _ => fail(
-                "the script is a program for another machine than RISC-V; compile it with riscv64-linux-gnu-gcc"
-                    .into(),
-            ),
-        },
-        [b'#', b'!', rest @ ..] if rest.split(|byte| *byte == b'\n').next().is_some_and(|l| l.ends_with(b"\r")) => {
-            fail("the script's lines end as on Windows (CR LF), so the guest would not find its interpreter".into())
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Runs a script from where the session's guest is ready. What the console shows goes to `folder` as `console.log`,
 /// however the run ends. The point's `exit_status` is the script's; it has none if the run ended with the measurement.
 pub fn run_script(
@@ -153,10 +134,13 @@ pub fn run_script(
     if let Some(traffic) = &script.traffic {
         config.loadgen.traffic = traffic.clone();
     }
-    if let (Some(path), Some(port)) = (&script.capture, machine.ports_mut().first_mut()) {
+    let observe = &script.observe;
+    let watch = observe.request(&machine)?;
+    machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
+    if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
-    let trace = script.trace.as_deref();
+    let trace = observe.trace.as_deref();
     let trace = trace.map(|path| Trace::create(path, &machine, &config, "a script")).transpose()?;
     m5.hand_over(script.archive.clone());
     let booted = machine.instructions();
@@ -169,19 +153,21 @@ pub fn run_script(
         m5,
         limit,
         trace: trace.as_ref(),
+        watch,
+        watched: None,
         ended: None,
         off: false,
         line: Vec::new(),
         inside: false,
     };
     let played = run.play(script, &config);
-    let status = run.ended;
+    let (status, watched) = (run.ended, run.watched.take().unwrap_or_default());
     folder.write("console.log", &machine.console.text())?;
     init_log::write(folder, &init_log::of_machine(&machine))?;
     let window = played?;
     let counters = window.counters.clone();
     let trace = trace.map(Trace::finish).transpose()?;
-    let observed = digest(&Observe::default(), session.image(), &mut machine, (Watched::default(), trace))?;
+    let mut observed = digest(observe, session.image(), &mut machine, (watched, trace))?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
         Some(capture) => Some(capture.finish()?),
@@ -190,11 +176,13 @@ pub fn run_script(
     let host = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
     let measurement = merged_measurement(&machine);
     let mut summary = summarise(session, &config, &machine, &measurement, (window, None), host)?;
+    (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
     summary.exit_status = status;
     if script.traffic.is_none() {
         summary.rate = NO_TRAFFIC.to_owned();
     }
-    let meanings = ports::meanings(&machine);
+    let mut meanings = ports::meanings(&machine);
+    meanings.extend(timing::meanings(&summary));
     Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
 }
 
@@ -221,6 +209,9 @@ struct Run<'a, 'c> {
     /// The script is given up at this time.
     limit: Ps,
     trace: Option<&'a Trace>,
+    /// What is to be watched in the measurement, and what was.
+    watch: Option<WatchRequest>,
+    watched: Option<Watched>,
     /// The script's exit status once it has ended.
     ended: Option<u8>,
     /// The guest has switched itself off, so time no longer passes.
@@ -307,6 +298,9 @@ impl Run<'_, '_> {
         self.set_mode(Mode::Detailed);
         self.machine.begin_window();
         self.machine.record(self.trace.map(Trace::recorder));
+        if let Some(request) = &self.watch {
+            self.machine.watch(request);
+        }
         let (begun, before) = (Edge::of(self.machine), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
         let counters = CountersAt::of(self.machine);
@@ -341,6 +335,7 @@ impl Run<'_, '_> {
         let timed = timed.zip(timing::Moment::of(self.machine));
         let counters = counters.until(CountersAt::of(self.machine));
         let beside = [beside, beside::look(self.machine)];
+        self.watched = self.machine.end_watch();
         let mut last = Look::begin(self.machine);
         // The frames before a short measurement may still be on their way.
         for look in [&mut begin, &mut last] {
@@ -492,23 +487,6 @@ impl Run<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_no_guest_could_run_is_refused() {
-        let elf = |machine: u8| {
-            let mut bytes = b"\x7fELF".to_vec();
-            bytes.resize(64, 0);
-            bytes[18] = machine;
-            bytes
-        };
-        let refused = |content: Vec<u8>| Script::new(content, &[]).unwrap_err().to_string();
-        assert!(refused(Vec::new()).contains("empty"));
-        assert!(refused(elf(62)).contains("another machine"));
-        assert!(refused(elf(0)[..19].to_vec()).contains("another machine"));
-        assert!(refused(b"#!/bin/sh\r\necho hello\r\n".to_vec()).contains("CR LF"));
-        assert!(Script::new(elf(243), &[]).is_ok());
-        assert!(Script::new(b"echo hello".to_vec(), &[]).is_ok());
-    }
 
     #[test]
     fn an_image_is_told_to_wait_for_a_script_and_keeps_the_users_words() {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{KindRules, Observe, Places, Prepared, TIMELINE_PACKETS};
-use doorbell_image::{BuildOptions, DebugSymbols};
+use doorbell_bench::{KindRules, Observe, Places, TIMELINE_PACKETS};
+use doorbell_image::{BuildOptions, DebugSymbols, Image};
 
 #[derive(Args, Default)]
 #[command(next_help_heading = "What to observe (see docs/profiling.md)")]
@@ -70,11 +70,11 @@ impl ObserveArgs {
     /// The debugging symbols of all that was booted, if they are wanted.
     pub fn fetch_symbols(
         &self,
-        prepared: &Prepared,
+        images: &[&Image],
         places: &Places,
         say: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Vec<DebugSymbols>> {
-        let images = if self.debug_symbols { prepared.images() } else { Vec::new() };
+        let images = if self.debug_symbols { images } else { &[] };
         let fetched = images.iter().map(|image| places.debug_symbols(image, BuildOptions::default(), say));
         Ok(fetched.collect::<Result<_, _>>()?)
     }
@@ -98,13 +98,5 @@ impl ObserveArgs {
             }
             None => Ok(()),
         }
-    }
-
-    /// The same of what has no profile either.
-    pub fn refuse_but_trace(&self, what: &str) -> anyhow::Result<()> {
-        if self.profile {
-            bail!("--profile is for benchmarks and networks, and not for {what}");
-        }
-        self.refuse_for_nodes(what)
     }
 }

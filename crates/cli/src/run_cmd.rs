@@ -56,7 +56,6 @@ impl Asked {
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     two_nodes_cmd::refuse_samples_of_others(args).asked()?;
     if let Some(script) = &args.script.script {
-        args.observe.refuse_but_trace("a script of your own").asked()?;
         args.observe.observe(None, Path::new("")).asked()?.check_node(None).asked()?;
         return script_cmd::run(args, script, places);
     }
@@ -161,7 +160,7 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
         prepared.set_fingerprint(args.fingerprint);
         let write = |path: &Path| prepared.write_checkpoint(path);
         is_ready(&args.guest, (prepared.who(), prepared.boot()), write, control)?;
-        let symbols = args.observe.fetch_symbols(&prepared, places, control.say)?;
+        let symbols = args.observe.fetch_symbols(&prepared.images(), places, control.say)?;
         for load in all {
             if let Some(line) = &load.said {
                 (control.say)(line);

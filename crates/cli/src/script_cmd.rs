@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{Control, M5Ops, Mark, Places, RunConfig, Script, Session, run_script};
-use doorbell_image::{GuestFile, delivery};
+use doorbell_image::{DebugSymbols, GuestFile, delivery};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_sim::Ps;
 
@@ -117,6 +117,8 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     let configs = args.configs(&[]).asked()?;
     let config = &configs[0];
     let mut script = own.script(path).asked()?;
+    script.observe = args.observe.observe(None, Path::new("")).asked()?;
+    script.check(config).asked()?;
     script.duration = args.duration.is_some().then_some(config.run.measured_time());
     // Without a rate nothing is offered; what is measured then is the machine alone.
     let mut sent: Vec<Option<(&RunConfig, Rate)>> = Vec::new();
@@ -138,12 +140,13 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
             Session::prepare_workload(config, workload, places, source, control)
         })?;
         session.fingerprint = args.fingerprint;
+        let symbols = args.observe.fetch_symbols(&[session.image()], places, control.say)?;
         for load in &sent {
             script.traffic = load.map(|(config, rate)| traffic(args, config, rate));
             if let Some((config, rate)) = load {
                 (control.say)(&format!("{name}: {rate} of {}", what_is_sent(config)));
             }
-            let ended = measure(args, (&session, &mut script), &mut loads, control);
+            let ended = measure(args, (&session, &symbols), &mut script, &mut loads, control);
             let ended = loads.but_some_are_done(ended)?;
             status = if status == 0 { ended } else { status };
         }
@@ -172,12 +175,14 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
 /// Runs the script once; its exit status.
 fn measure(
     args: &RunArgs,
-    (session, script): (&Session, &mut Script),
+    (session, symbols): (&Session, &[DebugSymbols]),
+    script: &mut Script,
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<u8> {
     let (own, capture) = loads.next()?;
-    (script.capture, script.trace) = (capture, args.observe.trace_in(own.path()));
+    script.observe = args.observe.observe(capture, own.path())?;
+    script.observe.symbols.extend(symbols.iter().map(|symbols| symbols.folder.clone()));
     let mut m5 = M5Ops::new(own.clone(), session.config().run.m5_limit);
     let mut point = run_script(session, script, &mut m5, &own, control)?;
     loads.name().clone_into(&mut point.summary.benchmark);

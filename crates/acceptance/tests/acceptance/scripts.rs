@@ -251,3 +251,19 @@ fn the_testpmd_image_takes_scripts_too() {
     let console = here.console();
     assert!(console.contains("0000:00:01.0") && console.contains("HugePages_Total:      16"), "{console}");
 }
+
+#[test]
+fn a_script_has_a_profile_of_its_measurement() {
+    let here = Here::with("m5 resetstats\nsha256sum /srv/index.html\nm5 dumpstats\n");
+    here.run(&["--profile"]).refused_with(&["--profile", "timed"]);
+    let marks = ["--begin-at", "m5", "--end-at", "m5", "--set", "core.model=timed"];
+    here.run(&[&["--preset", "small-in-order", "--profile"], &marks[..]].concat()).success();
+    let functions = here.json("summary.json")["functions"].as_array().unwrap().clone();
+    assert!(
+        functions.iter().any(|function| function["object"].as_str().unwrap().contains("busybox")),
+        "{functions:?}"
+    );
+    for file in ["functions.csv", "functions.folded", "kinds.csv"] {
+        assert!(Path::new(&here.path(&format!("out/{file}"))).exists(), "{file}");
+    }
+}
