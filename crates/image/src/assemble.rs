@@ -1,25 +1,19 @@
 //! From unpacked packages to the files of an image: kernel, firmware and initramfs.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::path::Path;
 
 use crate::architecture;
-use crate::confine::Bounds;
 use crate::cpio::{Archive, Node};
-use crate::elf::{self, dynamic, module_depends};
+use crate::elf::{self, dynamic};
 use crate::error::ImageError;
-use crate::host::{self, XZ};
 use crate::image::{INITRAMFS_FILE, KERNEL_FILE};
 use crate::init_lines;
-use crate::labels::without_labels;
 use crate::m5;
+use crate::modules::put_modules;
 use crate::recipe::{Recipe, Spec};
 use crate::tree::Tree;
 
-/// Where `init` finds the modules, and the list of their files in loading order.
-const MODULE_FOLDER: &str = "usr/lib/modules";
-const MODULE_ORDER: &str = "usr/lib/modules/order";
 /// How an `init` takes a script from the simulator; in every image.
 const HOST_SCRIPT: &str = "usr/lib/doorbell/host-script";
 /// Shell lines of the recipe, which `init` reads.
@@ -228,76 +222,10 @@ fn find_library(spec: &Spec, tree: &Tree, library: &str, user: &str) -> Result<S
     })
 }
 
-/// The modules and what they depend on, unpacked, with a list in loading order.
-fn put_modules(spec: &Spec, tree: &Tree, release: &str, archive: &mut Archive) -> Result<(), ImageError> {
-    let fail = |problem: String| ImageError::Content { image: spec.name.clone(), problem };
-    let all = tree.walk(&format!("{MODULE_FOLDER}/{release}/kernel"));
-    let mut loaded: Vec<String> = Vec::new();
-    // Depth first: a module is ready when the ones it depends on are in the list.
-    let mut stack: Vec<String> = spec.kernel.modules.iter().rev().map(|name| canonical(name)).collect();
-    let mut contents: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    while let Some(name) = stack.pop() {
-        if loaded.contains(&name) {
-            continue;
-        }
-        if !contents.contains_key(&name) {
-            contents.insert(name.clone(), read_module(spec, tree, &all, &name)?);
-        }
-        let needs = module_depends(&contents[&name])
-            .map_err(|problem| fail(format!("module {name} is {problem}")))?;
-        let missing: Vec<String> =
-            needs.iter().map(|need| canonical(need)).filter(|need| !loaded.contains(need)).collect();
-        if missing.is_empty() {
-            loaded.push(name);
-        } else if missing.iter().any(|need| stack.contains(need) && contents.contains_key(need)) {
-            return Err(fail(format!("module {name} depends on itself")));
-        } else {
-            stack.push(name);
-            stack.extend(missing);
-        }
-    }
-    let order: String = loaded.iter().map(|name| format!("{name}.ko\n")).collect();
-    let order = Node::File { mode: 0o644, content: order.into_bytes() };
-    archive.put(MODULE_ORDER, order).map_err(fail)?;
-    for (name, mut content) in contents {
-        if spec.kernel.strip {
-            content = without_labels(&content)
-                .map_err(|problem| fail(format!("module {name} cannot be stripped: {problem}")))?;
-        }
-        let node = Node::File { mode: 0o644, content };
-        archive.put(&format!("{MODULE_FOLDER}/{name}.ko"), node).map_err(fail)?;
-    }
-    Ok(())
-}
-
-/// The kernel writes a module's name with underscores whatever its file is called.
-fn canonical(name: &str) -> String {
-    name.replace('-', "_")
-}
-
-fn read_module(spec: &Spec, tree: &Tree, all: &[String], name: &str) -> Result<Vec<u8>, ImageError> {
-    let fail = |problem: String| ImageError::Content { image: spec.name.clone(), problem };
-    let stem = |path: &str| {
-        path.rsplit('/').next().and_then(|file| file.split_once(".ko").map(|(stem, _)| canonical(stem)))
-    };
-    let path = all
-        .iter()
-        .find(|path| stem(path).as_deref() == Some(name))
-        .ok_or_else(|| fail(format!("the kernel has no module \"{name}\" (it may be built in)")))?;
-    let on_host = tree.on_host(path);
-    match path.rsplit('.').next() {
-        Some("ko") => fs::read(&on_host).map_err(ImageError::io("read", &on_host)),
-        Some("xz") => {
-            let bounds = Bounds::reader(&on_host);
-            let mut command = host::command(XZ);
-            host::run_within(&bounds, command.args(["-dc", "--"]).arg(&on_host), "unpacking a kernel module")
-        }
-        _ => Err(fail(format!("{path} has an unknown compression; known are none and xz"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn tree_with(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Tree) {

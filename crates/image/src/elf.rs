@@ -49,11 +49,21 @@ fn read_dynamic(data: &[u8]) -> object::Result<Dynamic> {
 
 /// The modules that must be loaded before this one, by name.
 pub(crate) fn module_depends(data: &[u8]) -> Result<Vec<String>, String> {
+    let value = module_values(data, "depends=")?.into_iter().next().unwrap_or_default();
+    Ok(value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+/// The names, with `*`, under which the kernel asks for a module besides its own.
+pub(crate) fn module_aliases(data: &[u8]) -> Result<Vec<String>, String> {
+    module_values(data, "alias=")
+}
+
+/// The values of a key of `.modinfo`.
+fn module_values(data: &[u8], key: &str) -> Result<Vec<String>, String> {
     let info = modinfo(data).map_err(|error| format!("not a kernel module: {error}"))?;
     let info = info.ok_or("not a kernel module: it has no .modinfo")?;
-    let value =
-        info.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"depends=")).unwrap_or_default();
-    Ok(text(value).split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    let entries = info.split(|byte| *byte == 0);
+    Ok(entries.filter_map(|entry| entry.strip_prefix(key.as_bytes())).map(text).collect())
 }
 
 fn modinfo(data: &[u8]) -> object::Result<Option<&[u8]>> {

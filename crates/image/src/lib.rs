@@ -53,6 +53,7 @@ mod known;
 mod labels;
 mod m5;
 mod manifest;
+mod modules;
 mod overlay;
 mod packages;
 mod pins;

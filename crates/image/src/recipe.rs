@@ -94,6 +94,9 @@ pub(crate) struct Kernel {
     pub image: String,
     #[serde(default)]
     pub modules: Vec<String>,
+    /// Modules that are loaded when something asks for them.
+    #[serde(default)]
+    pub on_demand: Vec<String>,
     /// Whether modules come without the labels of the compiler's (`labels`).
     #[serde(default)]
     pub strip: bool,
@@ -208,11 +211,7 @@ impl Recipe {
         if !spec.init.is_empty() {
             of_base += INIT_LINES_VERSION;
         }
-        let hash = hash(
-            &of_base,
-            &text,
-            &[&files, &disk_files, &sources, &exact_file],
-        );
+        let hash = hash(&of_base, &text, &[&files, &disk_files, &sources, &exact_file]);
         let base = base.map(|base| (base.files, base.disk_files, base.sources, base.builtin, base.exact));
         let (mut all, disk_of_base, sources_of_base, mut builtin, mut exact) = base.unwrap_or_default();
         for (name, node) in &exact_file {

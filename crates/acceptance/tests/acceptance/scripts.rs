@@ -253,6 +253,32 @@ fn the_testpmd_image_takes_scripts_too() {
 }
 
 #[test]
+fn a_failed_init_line_is_said_at_every_run_and_modules_load_when_they_are_asked_for() {
+    // The kernel asks for rtnl-link-vxlan, whose module needs two others.
+    let here = Here::with(
+        "test ! -e /sys/module/vxlan\nip link add v0 type vxlan id 1 dev eth0 dstport 4789 || exit 1\n\
+         modprobe -q absent && exit 2\ncut -d ' ' -f 1 /proc/modules\n",
+    );
+    let recipe = "schema = 1\nextends = \"net\"\ninit = [\"echo fine\", \"ip link set eth7 up\"]\n\
+                  kernel.on_demand = [\"vxlan\"]\n";
+    // Always the same path, and so the same image in the cache.
+    let path = Path::new(cache()).join("on-demand.toml");
+    fs::write(&path, recipe).unwrap();
+    for _ in ["booted", "from its checkpoint"] {
+        let ended = here.run(&["--image", path.to_str().unwrap()]);
+        assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, here.console());
+        let warning = "warning: init line 2 failed with status 2: ip link set eth7 up";
+        assert!(ended.stderr.contains(warning) && ended.stderr.contains("init.log"), "{}", ended.stderr);
+        let log = fs::read_to_string(here.path("out/init.log")).unwrap();
+        assert!(log.contains("No such device\n") && log.contains("init line 2 failed"), "{log}");
+        let console = here.console();
+        for module in ["vxlan", "udp_tunnel", "ip6_udp_tunnel"] {
+            assert!(console.contains(&format!("\n{module}\n")), "{console}");
+        }
+    }
+}
+
+#[test]
 fn a_script_has_a_profile_of_its_measurement() {
     let here = Here::with("m5 resetstats\nsha256sum /srv/index.html\nm5 dumpstats\n");
     here.run(&["--profile"]).refused_with(&["--profile", "timed"]);
