@@ -46,6 +46,8 @@ pub struct M5Ops {
 
 /// The function by which a guest asks for a checkpoint.
 pub(crate) const M5_CHECKPOINT: u8 = 0x43;
+/// What a checkpoint says of itself that a guest has asked for in a run.
+pub(crate) const ASKED_FOR: &str = "m5 checkpoint";
 /// One read of the host's file moves at most this much, so that a guest cannot hold the host up.
 const READ_BYTES_MAX: u64 = 1 << 20;
 const A0: usize = 10;
@@ -92,7 +94,7 @@ impl M5Ops {
             M5_CHECKPOINT if self.bytes_left.is_none() => {}
             M5_CHECKPOINT => {
                 let name = format!("m5checkpoint-{}.ckpt", self.checkpoints);
-                let checkpoint = machine.checkpoint(guest, "m5 checkpoint");
+                let checkpoint = machine.checkpoint(guest, ASKED_FOR);
                 if self.within_limit(&name, checkpoint.size(), say) {
                     self.checkpoints += 1;
                     checkpoint.write(&self.folder.path().join(&name))?;

@@ -25,7 +25,7 @@ use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
 use crate::init_log;
 use crate::kernel;
-use crate::m5::{M5Next, M5Ops};
+use crate::m5::{ASKED_FOR, M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
 use crate::observe::{Delivered, Observe, Trace, digest};
 use crate::phases::STEP;
@@ -148,7 +148,6 @@ pub fn run_script(
     let mut run = Run {
         machine: &mut machine,
         guest: session.guest(),
-        image: &session.workload().image,
         control,
         m5,
         limit,
@@ -202,8 +201,6 @@ enum Came {
 struct Run<'a, 'c> {
     machine: &'a mut Machine,
     guest: &'a str,
-    /// The image, as it is named on a command line.
-    image: &'a str,
     control: &'a mut Control<'c>,
     m5: &'a mut M5Ops,
     /// The script is given up at this time.
@@ -223,13 +220,10 @@ struct Run<'a, 'c> {
 
 impl Run<'_, '_> {
     fn play(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
-        let start = Mark::Line(START_LINE.to_owned());
-        if !self.wait_for(&start, &[])? {
-            return Err(self.unfinished(&format!(
-                "the guest did not start the script. A checkpoint that a script asked for (m5 checkpoint) goes on in the middle of it: \
-                 doorbell boot --image {} --append {HOST_SCRIPT} --checkpoint FILE",
-                self.image
-            )));
+        if self.machine.begun_from == ASKED_FOR {
+            self.go_on_in_the_middle(script)?;
+        } else if !self.wait_for(&Mark::Line(START_LINE.to_owned()), &[])? {
+            return Err(self.unfinished("the guest did not start the script"));
         }
         if script.begin.is_some() || config.run.warmup.is_some() {
             self.set_mode(Mode::Warming);
@@ -253,6 +247,22 @@ impl Run<'_, '_> {
         }
         self.show();
         Ok(window)
+    }
+
+    /// A checkpoint for which a script has asked stands in the middle of it: it is the guest's own copy that goes on. Traffic of the run
+    /// that left the checkpoint ends.
+    fn go_on_in_the_middle(&mut self, script: &Script) -> Result<(), RunError> {
+        self.inside = true;
+        if self.machine.ports().iter().any(|port| port.loadgen.is_sending()) {
+            self.machine.stop_traffic();
+            if script.traffic.is_none() {
+                (self.control.say)(
+                    "the checkpoint was taken under traffic, which ends here; --rate offers some",
+                );
+            }
+        }
+        self.set_mode(Mode::Functional);
+        Ok(())
     }
 
     /// Counters of the guest's own wish begin anew with another mode, as some of them stand still in one of the two.

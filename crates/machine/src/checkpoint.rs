@@ -282,7 +282,8 @@ impl Machine {
         if payload.read(&mut contents).map_err(damaged)? != 0 {
             return Err(CheckpointError::Damaged);
         }
-        self.boot_notes = body.head.note.split_once('\n').map_or("", |(_, notes)| notes).to_owned();
+        let (note, boot_notes) = body.head.note.split_once('\n').unwrap_or((&body.head.note, ""));
+        (self.begun_from, self.boot_notes) = (note.to_owned(), boot_notes.to_owned());
         self.restore_snapshot(&body.snapshot)
     }
 

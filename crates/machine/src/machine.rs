@@ -66,6 +66,8 @@ pub struct Machine {
     pub console: Console,
     /// What a boot left to be read by later runs. Checkpoints carry it; no state depends on it.
     pub boot_notes: String,
+    /// Why the checkpoint was made from which it goes on; empty if it has booted.
+    pub begun_from: String,
 }
 
 doorbell_sim::stats! {
@@ -138,6 +140,7 @@ impl Machine {
             beside: None,
             console: Console::default(),
             boot_notes: String::new(),
+            begun_from: String::new(),
             config,
         };
         if machine.config.core.model == CoreModel::Timed {

@@ -279,6 +279,35 @@ fn a_failed_init_line_is_said_at_every_run_and_modules_load_when_they_are_asked_
 }
 
 #[test]
+fn a_script_goes_on_from_its_own_checkpoint_at_each_rate() {
+    let here = Here::with(
+        "echo first\nbusybox usleep 2000\nm5 checkpoint\necho second\nbusybox usleep 5000\necho third\nexit 5\n",
+    );
+    let ended = here.run(&["--rate", "30kpps"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    let checkpoint = here.path("m5.ckpt");
+    fs::copy(here.path("out/m5checkpoint-0.ckpt"), &checkpoint).unwrap();
+    let from = ["--checkpoint", &checkpoint];
+    let ended = here.run(&[&from[..], &["--rate", "50kpps,100kpps"]].concat());
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    let said = |line: &str| ended.stderr.lines().filter(|said| *said == line).count();
+    assert_eq!([said("first"), said("second"), said("third")], [0, 2, 2], "{}", ended.stderr);
+    let summary = here.json("summary.json");
+    let points = summary["points"].as_array().unwrap();
+    for (point, rate) in points.iter().zip([50e3, 100e3]) {
+        let (frames, seconds) = (point["frames_offered"].as_f64().unwrap(), &point["simulated_seconds"]);
+        assert!((frames - rate * seconds.as_f64().unwrap()).abs() <= 1.0, "{point}");
+        assert!((0.005..0.006).contains(&seconds.as_f64().unwrap()), "{point}");
+    }
+    let page = fs::read_to_string(here.path("out/report.html")).unwrap();
+    assert!(page.trim_end().ends_with("</html>"));
+    // Without a rate the traffic of the run that left the checkpoint is over.
+    let ended = here.run(&from);
+    assert!(ended.stderr.contains("taken under traffic"), "{}", ended.stderr);
+    assert_eq!(here.json("summary.json")["frames_offered"], 0);
+}
+
+#[test]
 fn a_script_has_a_profile_of_its_measurement() {
     let here = Here::with("m5 resetstats\nsha256sum /srv/index.html\nm5 dumpstats\n");
     here.run(&["--profile"]).refused_with(&["--profile", "timed"]);
