@@ -211,6 +211,17 @@ impl RunConfig {
         Ok(RunConfig { options, ..rest })
     }
 
+    /// The same with what its options need of other settings, except of those that are `given`. Not checked.
+    pub(crate) fn followed(self, given: impl Fn(&str) -> bool) -> Result<RunConfig, ConfigError> {
+        let mut following = Overlay::default();
+        for (path, value) in self.options.follow(&self) {
+            if !given(path) {
+                following.insert(path, value)?;
+            }
+        }
+        if following.table().is_empty() { Ok(self) } else { self.with(following.table()) }
+    }
+
     /// As a tree.
     pub(crate) fn to_table(&self) -> Table {
         Table::try_from(self).expect("a configuration can be written as TOML")

@@ -3,15 +3,24 @@
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
+use doorbell_nic::NicModel;
+use doorbell_sim::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::cores;
-use crate::options::Options;
+use crate::options::{self, Options, Setting};
 
 /// Our own programs print this when their ports are up.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
+/// Bytes of a hugepage.
+pub(crate) const HUGEPAGE: u64 = 2 << 20;
+/// Hugepages for EAL itself, as the image's /init reckons.
+pub(crate) const EAL_HUGEPAGES: u64 = 11;
+/// What Linux and a program need beside hugepages.
+const RAM_BESIDE: u64 = 128 << 20;
+
 /// The options that all DPDK programs have, under testpmd's names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -22,13 +31,14 @@ pub struct DpdkConfig {
     pub txd: u32,
     /// Frames taken at once (--burst), 1 to 512.
     pub burst: u32,
-    /// Packet buffers for each NIC (--total-num-mbufs is their sum), 256 to 131072. 2,048 would starve rings of 1024. l3fwd has 8,192
-    /// at least, whatever this says.
+    /// Packet buffers for each NIC (--total-num-mbufs is their sum), 256 to 131072. Without this as many as fill both rings, a burst and
+    /// caches of two cores, to the next power of two, and 4,096 at least; fewer than these need are refused. l3fwd reckons for itself,
+    /// with 8,192 at least, whatever this says.
     pub mbufs: u32,
     /// Packet buffers cached by a core (--mbcache), 0 to 512.
     pub mbcache: u32,
-    /// Transmit descriptors between requests for a status write-back (--txrst), 1 to 4096; 32 is the driver's default, and l3fwd's
-    /// whatever this says.
+    /// Transmit descriptors between requests for a status write-back (--txrst), 1 to 4096. The 82540EM's driver takes at most 32 and a
+    /// quarter of `txd`, which are its default and l3fwd's whatever this says; the 82576's asks for one with each packet.
     pub txrst: u32,
 }
 
@@ -41,7 +51,19 @@ impl Default for DpdkConfig {
 impl Options for DpdkConfig {
     const SECTION: &'static str = "dpdk";
 
-    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+    fn follow(&self, _: &RunConfig) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        let mbufs = self.mbufs_needed().next_power_of_two();
+        if mbufs > self.mbufs {
+            settings.push(("dpdk.mbufs", i64::from(mbufs).into()));
+        }
+        if self.txrst > self.txrst_max() {
+            settings.push(("dpdk.txrst", i64::from(self.txrst_max()).into()));
+        }
+        settings
+    }
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let ranges = [
             ("dpdk.rxd", self.rxd, 32, 4096),
             ("dpdk.txd", self.txd, 32, 4096),
@@ -61,11 +83,57 @@ impl Options for DpdkConfig {
                 return Err(ConfigError::new(key, problem));
             }
         }
-        Ok(())
+        self.check_mbufs()?;
+        self.check_txrst(config)
     }
 }
 
+/// How many times its size a mempool's cache may hold before it is flushed, in halves.
+const CACHE_HALVES: u32 = 3;
+/// A core that forwards has a cache, and so has the main one, which fills the rings.
+const CACHES: u32 = 2;
+/// Most transmit descriptors that the 82540EM's driver lets pass before it frees some.
+const TX_FREE_MAX: u32 = 32;
+
 impl DpdkConfig {
+    /// Packet buffers that both rings, a burst and caches of two cores can hold at once. With fewer, the driver may find none for the receive
+    /// ring, which then stands still.
+    fn mbufs_needed(&self) -> u32 {
+        let caches = [self.mbcache; CACHES as usize].into_iter().fold(0u32, u32::saturating_add);
+        let caches = caches.saturating_mul(CACHE_HALVES).div_ceil(2);
+        [self.rxd, self.txd, self.burst, caches].into_iter().fold(0, u32::saturating_add)
+    }
+
+    fn check_mbufs(&self) -> Result<(), ConfigError> {
+        let needed = self.mbufs_needed();
+        if self.mbufs >= needed {
+            return Ok(());
+        }
+        let DpdkConfig { rxd, txd, burst, mbufs, mbcache, .. } = self;
+        let problem = format!(
+            "{mbufs} are fewer than rings of {rxd} and {txd} descriptors, a burst of {burst} and caches of {mbcache} hold, and without \
+             buffers a receive ring stands still; set {needed} or more, or leave it out"
+        );
+        Err(ConfigError::new("dpdk.mbufs", problem))
+    }
+
+    /// As `eth_em_tx_queue_setup` of DPDK's e1000 driver has it.
+    fn txrst_max(&self) -> u32 {
+        (self.txd / 4).clamp(1, TX_FREE_MAX)
+    }
+
+    fn check_txrst(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let most = self.txrst_max();
+        if self.txrst <= most || config.ports().all(|port| port.nic.model != NicModel::E82540em) {
+            return Ok(());
+        }
+        let problem = format!(
+            "{} is more than the 82540EM's driver takes with {} transmit descriptors; set {most} or less, or leave it out",
+            self.txrst, self.txd
+        );
+        Err(ConfigError::new("dpdk.txrst", problem))
+    }
+
     /// Descriptors of the receive and transmit rings.
     pub(crate) fn rings(&self) -> [u32; 2] {
         [self.rxd, self.txd]
@@ -80,6 +148,29 @@ impl DpdkConfig {
              doorbell.mbcache={mbcache} doorbell.txrst={txrst}"
         )
     }
+}
+
+/// Hugepages for the packet buffers of so many cores, as the images' /init reckons them: five for 4,096, and EAL's own.
+pub(crate) fn hugepages(cores: u32, config: &RunConfig) -> u64 {
+    let mbufs = u64::from(config.options::<DpdkConfig>().mbufs);
+    let all = mbufs * u64::from(config.platform.nics) * u64::from(cores);
+    EAL_HUGEPAGES + (all * 5).div_ceil(4096)
+}
+
+/// Whether the guest has room for so many hugepages.
+pub(crate) fn check_ram(hugepages: u64, config: &RunConfig) -> Result<(), ConfigError> {
+    let Some(set) = options::more_ram(RAM_BESIDE + hugepages * HUGEPAGE, config) else { return Ok(()) };
+    let problem = format!(
+        "{} has no room for the {} of hugepages that the program needs; {set}",
+        config.platform.ram,
+        Bytes(hugepages * HUGEPAGE)
+    );
+    Err(ConfigError::new("platform.ram", problem))
+}
+
+/// The same of a program with packet buffers for so many cores.
+pub(crate) fn check_buffers(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+    check_ram(hugepages(cores, config), config)
 }
 
 /// What every DPDK program of the image is told.
@@ -106,4 +197,75 @@ pub(crate) fn routed(_: &RunConfig) -> Returned {
 /// Nothing: frames are delivered when they are in memory.
 pub(crate) fn kept(_: &RunConfig) -> Returned {
     Returned::Sink
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::benchmark;
+    use crate::resolve::on_fast;
+
+    fn of(set: &[&str]) -> DpdkConfig {
+        on_fast(set).unwrap().options::<DpdkConfig>().clone()
+    }
+
+    #[test]
+    fn packet_buffers_follow_from_the_rings() {
+        for (set, mbufs) in [
+            (&[][..], 4096),
+            (&["dpdk.rxd=2048"], 4096),
+            (&["dpdk.rxd=3072"], 8192),
+            (&["dpdk.rxd=4096"], 8192),
+            (&["dpdk.rxd=4096", "dpdk.txd=4096"], 16_384),
+            (&["dpdk.rxd=4096", "dpdk.mbufs=6000"], 6000),
+            (&["dpdk.rxd=64", "dpdk.txd=128", "dpdk.mbcache=0", "dpdk.mbufs=256"], 256),
+        ] {
+            assert_eq!(of(set).mbufs, mbufs, "{set:?}");
+        }
+    }
+
+    #[test]
+    fn a_pool_that_is_smaller_than_what_rings_hold_is_refused_with_the_number() {
+        for (set, says) in [
+            (&["dpdk.mbufs=2048"][..], "set 2830 or more"),
+            (&["dpdk.mbufs=2829"], "set 2830 or more"),
+            (&["dpdk.rxd=4096", "dpdk.mbufs=4096"], "4096 are fewer than rings of 4096 and 1024 descriptors"),
+            (&["dpdk.mbufs=1024", "dpdk.rxd=512", "dpdk.txd=512", "dpdk.mbcache=0"], "set 1056 or more"),
+        ] {
+            let error = on_fast(set).unwrap_err();
+            assert!(error.contains("dpdk.mbufs") && error.contains(says), "{error}");
+        }
+        assert_eq!(of(&["dpdk.mbufs=2830"]).mbufs, 2830);
+    }
+
+    #[test]
+    fn the_write_back_threshold_follows_from_the_transmit_ring() {
+        for (txd, txrst) in [(32, 8), (64, 16), (96, 24), (128, 32), (4096, 32)] {
+            assert_eq!(of(&[&format!("dpdk.txd={txd}")]).txrst, txrst);
+            let more = [&*format!("dpdk.txd={txd}"), &format!("dpdk.txrst={}", txrst + 1)];
+            let error = on_fast(&more).unwrap_err();
+            assert!(
+                error.contains("dpdk.txrst") && error.contains(&format!("set {txrst} or less")),
+                "{error}"
+            );
+            // The 82576's driver does not use it.
+            on_fast(&[more[0], more[1], "nic.model=82576"]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_machine_without_room_for_hugepages_is_refused() {
+        for (of, set, says) in [
+            ("testpmd", &["dpdk.mbufs=100000"][..], "set platform.ram=448MiB"),
+            ("l3fwd", &["platform.ram=512MiB"], "set platform.ram=576MiB"),
+            ("memcached-dpdk", &["memcached_dpdk.memory=1GiB"], "set platform.ram=1216MiB"),
+        ] {
+            let config = on_fast(set).unwrap();
+            let check = benchmark(of).unwrap().check;
+            let error = check(&config).map_err(|error| error.to_string());
+            assert!(error.as_ref().is_err_and(|error| error.contains(says)), "{of}: {error:?}");
+        }
+        let fits = on_fast(&["platform.ram=544MiB"]).unwrap();
+        assert!((benchmark("l3fwd").unwrap().check)(&fits).is_ok());
+    }
 }

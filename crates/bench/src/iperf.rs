@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::error::RunError;
 use crate::folder::pretty;
 use crate::moved::Load;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
@@ -71,6 +71,10 @@ impl Default for IperfConfig {
 
 impl Options for IperfConfig {
     const SECTION: &'static str = "iperf";
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::follow_streams("iperf.streams", (self.cores, self.streams), config)
+    }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if !(1..=16).contains(&self.streams) {

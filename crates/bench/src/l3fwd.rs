@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::cores;
 use crate::dpdk::{self, DpdkConfig};
-use crate::options::Options;
+use crate::options::{Options, Setting};
 
 /// It prints this when it begins to forward.
 pub(crate) const READY_MARKER: &str = "entering main loop on lcore";
@@ -18,6 +18,8 @@ pub(crate) const DEFAULTS: &[&str] = &["loadgen.traffic.destination_ip=198.18.0.
 
 /// Hugepages of 2 MiB: its tables for IPv4 (64 MiB and second lookups) and IPv6, 8192 packet buffers, and EAL's own.
 const HUGEPAGES: u32 = 200;
+/// Packet buffers that it has at least.
+const MBUFS_MIN: u32 = 8192;
 /// Packet buffers of 2.5 KiB in a hugepage.
 const MBUFS_A_HUGEPAGE: u32 = 800;
 /// Packet buffers that it has for a core besides those in its rings: bursts (MAX_PKT_BURST) on each port, and a cache.
@@ -48,18 +50,28 @@ impl Options for L3fwdConfig {
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         cores::check("l3fwd.cores", self.cores, config)
     }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::follow(self.cores, config)
+    }
 }
 
 impl L3fwdConfig {
-    /// Several cores' rings and caches have packet buffers beyond the 8192.
+    /// Long rings and several cores' rings and caches have packet buffers beyond the 8192.
     fn hugepages(&self, config: &RunConfig) -> u32 {
-        if self.cores == 1 {
-            return HUGEPAGES;
-        }
         let [rxd, txd] = config.options::<DpdkConfig>().rings();
         let a_core = config.platform.nics * (rxd + txd + BURST_MBUFS) + CACHED_MBUFS;
-        HUGEPAGES + (self.cores * a_core).div_ceil(MBUFS_A_HUGEPAGE)
+        match self.cores {
+            1 => HUGEPAGES + a_core.saturating_sub(MBUFS_MIN).div_ceil(MBUFS_A_HUGEPAGE),
+            cores => HUGEPAGES + (cores * a_core).div_ceil(MBUFS_A_HUGEPAGE),
+        }
     }
+}
+
+/// Whether the machine has room for its tables and packet buffers.
+pub(crate) fn check(config: &RunConfig) -> Result<(), ConfigError> {
+    let own = config.options::<L3fwdConfig>();
+    dpdk::check_ram(u64::from(own.hugepages(config)), config)
 }
 
 /// What the image's /init is told: among it, the stations behind the ports.

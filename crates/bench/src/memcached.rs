@@ -8,13 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::cores;
-use crate::dpdk::{self, DpdkConfig};
-use crate::options::Options;
+use crate::dpdk::{self, DpdkConfig, EAL_HUGEPAGES, HUGEPAGE};
+use crate::options::{Options, Setting};
 
-/// Bytes of a hugepage.
-const HUGEPAGE: u64 = 2 << 20;
-/// Hugepages for EAL itself, as the image's /init reckons.
-const EAL_HUGEPAGES: u64 = 11;
 /// Bytes of a packet buffer, rounded up from 2,304.
 const MBUF: u64 = 2560;
 /// Bytes of a cache line.
@@ -49,6 +45,13 @@ impl Default for MemcachedDpdkConfig {
 impl Options for MemcachedDpdkConfig {
     const SECTION: &'static str = "memcached_dpdk";
 
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        let mut settings = cores::follow(self.cores, config);
+        let shards = "loadgen.traffic.memcached.shards";
+        settings.extend((self.cores > 1).then(|| (shards, i64::from(self.cores.min(CORES_MAX)).into())));
+        settings
+    }
+
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         self.check_cores(config)?;
         let Bytes(memory) = self.memory;
@@ -74,8 +77,11 @@ impl Options for MemcachedDpdkConfig {
 }
 
 impl MemcachedDpdkConfig {
-    /// Bytes of each core's store, in whole lines.
+    /// Bytes of each core's store; of several in whole lines.
     fn memory_of_each(&self) -> u64 {
+        if self.cores == 1 {
+            return self.memory.0;
+        }
         self.memory.0 / u64::from(self.cores) / LINE * LINE
     }
 
@@ -103,20 +109,31 @@ impl MemcachedDpdkConfig {
 }
 
 /// What a run should know of its clients: of several cores their number is checked.
-pub(crate) fn remark(config: &RunConfig) -> Option<&'static str> {
+pub(crate) fn remark(config: &RunConfig) -> Option<String> {
     let several = config.options::<MemcachedDpdkConfig>().cores > 1;
     (!several && config.loadgen.traffic.memcached.shards > 1)
-        .then_some("; clients know several servers (loadgen.traffic.memcached.shards), and there is one: memcached_dpdk.cores")
+        .then(|| "; clients know several servers (loadgen.traffic.memcached.shards), and there is one: memcached_dpdk.cores".to_owned())
+}
+
+/// Hugepages for packet buffers and stores.
+fn hugepages(config: &RunConfig) -> u64 {
+    let own: &MemcachedDpdkConfig = config.options();
+    let cores = u64::from(own.cores);
+    let mbufs = u64::from(config.options::<DpdkConfig>().mbufs) * u64::from(config.platform.nics) * cores;
+    EAL_HUGEPAGES + (mbufs * MBUF).div_ceil(HUGEPAGE) + cores * own.memory_of_each().div_ceil(HUGEPAGE)
+}
+
+/// Whether the machine has room for them.
+pub(crate) fn check(config: &RunConfig) -> Result<(), ConfigError> {
+    dpdk::check_ram(hugepages(config), config)
 }
 
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own: &MemcachedDpdkConfig = config.options();
-    let (traffic, cores) = (&config.loadgen.traffic, u64::from(own.cores));
-    let mbufs = u64::from(config.options::<DpdkConfig>().mbufs) * u64::from(config.platform.nics) * cores;
-    let memory = if cores == 1 { own.memory.0 } else { own.memory_of_each() };
-    let hugepages = EAL_HUGEPAGES + (mbufs * MBUF).div_ceil(HUGEPAGE) + cores * memory.div_ceil(HUGEPAGE);
-    let app = if cores == 1 { "memcached-dpdk" } else { "memcached-shards" };
+    let traffic = &config.loadgen.traffic;
+    let (memory, hugepages) = (own.memory_of_each(), hugepages(config));
+    let app = if own.cores == 1 { "memcached-dpdk" } else { "memcached-shards" };
     format!(
         "{} doorbell.hugepages={hugepages} doorbell.arg=--memory={memory} doorbell.arg=--buckets={} \
          doorbell.arg=--address={} doorbell.arg=--udp-port={}",
@@ -152,12 +169,13 @@ mod tests {
             words.contains("doorbell.app=memcached-shards ") && words.contains("--memory=16777216 "),
             "{words}"
         );
-        for (left_out, says) in
-            [(1, "platform.harts=4"), (2, "nic.model=82576"), (3, "loadgen.traffic.memcached.shards=4")]
-        {
-            let set: Vec<&str> =
-                four.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, set)| *set).collect();
-            let error = on_fast(&set).unwrap_err();
+        assert_eq!(on_fast(&four[..1]), on_fast(&four), "what it needs follows");
+        for (wrong, says) in [
+            ("platform.harts=3", "platform.harts=4"),
+            ("nic.model=82540em", "nic.model=82576"),
+            ("loadgen.traffic.memcached.shards=1", "loadgen.traffic.memcached.shards=4"),
+        ] {
+            let error = on_fast(&[four[0], wrong]).unwrap_err();
             assert!(error.contains("memcached_dpdk.cores") && error.contains(says), "{error}");
         }
         for (set, says) in [

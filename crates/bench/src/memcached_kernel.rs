@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::{cores, kernel, shards};
 
 /// memcached-kernel's own options; those that it shares with other programs over the kernel's stack are in `kernel`.
@@ -32,6 +32,10 @@ impl Options for MemcachedKernelConfig {
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         shards::check("memcached_kernel.cores", self.cores, config)
     }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::follow(self.cores, config)
+    }
 }
 
 /// What the image's /init is told.
@@ -43,11 +47,9 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
 }
 
 /// What a run should know of its clients.
-pub(crate) fn remark(config: &RunConfig) -> Option<&'static str> {
+pub(crate) fn remark(config: &RunConfig) -> Option<String> {
     let several = config.options::<MemcachedKernelConfig>().cores > 1;
-    (several && config.loadgen.traffic.memcached.clients == 1).then_some(
-        "; one client is one flow, which RSS keeps on one queue of a port: --set loadgen.traffic.memcached.clients=64",
-    )
+    (several && config.loadgen.traffic.memcached.clients == 1).then(|| "; one client is one flow, which RSS keeps on one queue of a port: --set loadgen.traffic.memcached.clients=64".to_owned())
 }
 
 #[cfg(test)]
@@ -65,12 +67,13 @@ mod tests {
         assert!(remark(&config).is_some());
         let clients = on_fast(&[&four[..], &["loadgen.traffic.memcached.clients=9"]].concat()).unwrap();
         assert!(remark(&clients).is_none());
-        for (left_out, says) in
-            [(1, "platform.harts=4"), (2, "nic.model=82576"), (3, "platform.interrupts=aia")]
-        {
-            let set: Vec<&str> =
-                four.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, set)| *set).collect();
-            let error = on_fast(&set).unwrap_err();
+        assert_eq!(on_fast(&four[..1]).unwrap(), config, "what it needs follows");
+        for (wrong, says) in [
+            ("platform.harts=3", "platform.harts=4"),
+            ("nic.model=82540em", "nic.model=82576"),
+            ("platform.interrupts=plic", "platform.interrupts=aia"),
+        ] {
+            let error = on_fast(&[four[0], wrong]).unwrap_err();
             assert!(error.contains("memcached_kernel.cores") && error.contains(says), "{error}");
         }
         let error = on_fast(&["memcached_kernel.cores=9", "platform.harts=16"]).unwrap_err();

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::options::{self, Options};
+use crate::cores;
+use crate::options::{self, Options, Setting};
 use crate::touch::{self, TouchConfig};
 
 /// One neighbour on the second of two harts.
@@ -52,6 +53,11 @@ impl Default for NeighbourConfig {
 impl Options for NeighbourConfig {
     const SECTION: &'static str = "neighbour";
     const QUIET: bool = true;
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        let touch = config.options::<TouchConfig>().cores;
+        self.cores.map_or(Vec::new(), |cores| cores::follow_harts(cores.saturating_add(touch), config))
+    }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let fail = |key: &str, problem: String| Err(ConfigError::new(key, problem));
@@ -116,7 +122,10 @@ mod tests {
         assert!(words.ends_with(" neighbour.kib=1024 neighbour.program=stream"), "{words}");
         assert!(config.hash() != streaming.hash());
         for (set, says) in [
-            (&["neighbour.cores=1"][..], "the machine has 1 hart(s); set platform.harts=2"),
+            (
+                &["neighbour.cores=1", "platform.harts=1"][..],
+                "the machine has 1 hart(s); set platform.harts=2",
+            ),
             (&["neighbour.cores=64", "platform.harts=64"], "64 is not from 0 to 63"),
             (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
             (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),

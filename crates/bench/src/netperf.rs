@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::kernel::KernelConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::nodes::NodeGuest;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::suricata::{self, SuricataConfig};
@@ -128,6 +128,10 @@ impl Default for NetperfConfig {
 
 impl Options for NetperfConfig {
     const SECTION: &'static str = "netperf";
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::follow_streams("netperf.streams", (self.cores, self.streams), config)
+    }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let refused = |key: &str, problem: String| Err(ConfigError::new(format!("netperf.{key}"), problem));

@@ -29,6 +29,9 @@ pub(crate) fn more_ram(needed: u64, config: &RunConfig) -> Option<String> {
     (config.platform.ram.0 < needed).then(set)
 }
 
+/// A path of the configuration, and a value for it.
+pub type Setting = (&'static str, Value);
+
 /// One section's options.
 pub trait Options:
     Clone + Debug + Default + DeserializeOwned + JsonSchema + PartialEq + Send + Serialize + Sync + 'static
@@ -42,6 +45,11 @@ pub trait Options:
     /// Checks every value, by itself and beside the rest of the configuration. An error names the whole path, such as
     /// `rxptx.work`.
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError>;
+
+    /// Settings, each a path and a value, that these options need and that are set where the user does not set them.
+    fn follow(&self, _: &RunConfig) -> Vec<Setting> {
+        Vec::new()
+    }
 }
 
 /// A section that a benchmark has.
@@ -130,6 +138,11 @@ impl OptionSections {
         Ok(OptionSections { sections: sections.collect::<Result<_, _>>()? })
     }
 
+    /// What every section needs of other settings ([`Options::follow`]).
+    pub(crate) fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        self.sections.iter().flat_map(|held| held.following(config)).collect()
+    }
+
     /// Checks every section beside the configuration that it stands in.
     pub(crate) fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         self.sections.iter().try_for_each(|held| held.check(config))
@@ -163,6 +176,7 @@ trait Held: Any + Debug + Send + Sync {
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
     fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError>;
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError>;
+    fn following(&self, config: &RunConfig) -> Vec<Setting>;
     fn equals(&self, other: &dyn Held) -> bool;
 }
 
@@ -189,6 +203,10 @@ impl<T: Options> Held for T {
 
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError> {
         self.validate(config)
+    }
+
+    fn following(&self, config: &RunConfig) -> Vec<Setting> {
+        self.follow(config)
     }
 
     fn equals(&self, other: &dyn Held) -> bool {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::cores;
-use crate::options::{self, Options};
+use crate::options::{self, Options, Setting};
 use crate::testpmd::Topology;
 
 /// The machine that it needs: a card with a transmit queue for each thread, and a hart for Linux beside the thread's.
@@ -77,6 +77,12 @@ impl Default for OvsConfig {
 impl Options for OvsConfig {
     const SECTION: &'static str = "ovs";
     const QUIET: bool = true;
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        let Some(cores) = self.cores else { return Vec::new() };
+        let first = first_hart(config);
+        cores::follow_harts(first.saturating_add(cores).next_multiple_of(first), config)
+    }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         for (key, value) in [("ovs.n_rxq_desc", self.n_rxq_desc), ("ovs.n_txq_desc", self.n_txq_desc)] {
@@ -172,6 +178,12 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
          doorbell.hugepages={hugepages} doorbell.arg=other_config:emc-insert-inv-prob={emc_insert_inv_prob} \
          doorbell.arg=other_config:smc-enable={smc}{first}"
     )
+}
+
+/// What a run should know of its traffic.
+pub(crate) fn remark(config: &RunConfig) -> Option<String> {
+    let cores = config.options::<OvsConfig>().cores.unwrap_or(1);
+    cores::one_flow(cores, config).map(str::to_owned)
 }
 
 /// Frames leave as they came.

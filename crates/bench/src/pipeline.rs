@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::touch::TouchConfig;
 use crate::{cores, dpdk};
 
@@ -89,6 +89,10 @@ impl Options for StagesConfig {
             return Err(ConfigError::new("stages.cores", problem));
         }
         cores::check("stages.cores", cores, config)
+    }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::follow(self.cores.unwrap_or(1), config)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::run_up::RunUp;
 use crate::transfer::{Pair, Transfers, role};
 use crate::{cores, shards};
@@ -64,6 +64,10 @@ impl Default for RedisConfig {
 
 impl Options for RedisConfig {
     const SECTION: &'static str = "redis";
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::follow(self.cores, config)
+    }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         shards::check("redis.cores", self.cores, config)?;

@@ -51,8 +51,11 @@ impl<'a> Layers<'a> {
             .filter(|name| !known.contains(name))
             .collect();
         own.retain(|key, _| !of_other_runs.contains(&key));
+        let mut given = Overlay::from_table(own.clone());
+        self.overrides.iter().try_for_each(|assignment| given.set(assignment))?;
         let overlay = self.laid_over(own)?;
         let config = RunConfig::of_options(options).with(overlay.table())?;
+        let config = config.followed(|path| at(given.table(), path).is_some())?;
         config.validate()?;
         config.in_force()
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::pipeline::{self, Work};
 use crate::{cores, dpdk};
 
@@ -41,6 +41,10 @@ impl Options for RxptxConfig {
             return Err(ConfigError::new("rxptx.work", problem));
         }
         cores::check("rxptx.cores", self.cores, config)
+    }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::follow(self.cores, config)
     }
 }
 

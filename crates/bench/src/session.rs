@@ -196,6 +196,7 @@ impl Session {
         source: &Source,
         control: &mut Control,
     ) -> Result<Session, RunError> {
+        (benchmark.check)(config)?;
         Self::prepare_workload(config, benchmark.workload(config), places, source, control)
     }
 

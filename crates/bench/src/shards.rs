@@ -10,6 +10,7 @@ use crate::config::RunConfig;
 use crate::cores;
 use crate::interval::Interval;
 use crate::moved::{Load, Side};
+use crate::options::Setting;
 use crate::transfer::Pair;
 
 /// Queues of an 82576 that Linux uses at most.
@@ -28,6 +29,27 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
         ));
     }
     Ok(())
+}
+
+/// What so many cores need of other settings.
+pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
+    let mut settings = cores::follow(cores, config);
+    if cores > 1 && config.platform.interrupts == InterruptsKind::Plic {
+        settings.push(("platform.interrupts", "aia".into()));
+    }
+    settings
+}
+
+/// The same, and as many streams on each core.
+pub(crate) fn follow_streams(
+    key: &'static str,
+    (cores, streams): (u32, u32),
+    config: &RunConfig,
+) -> Vec<Setting> {
+    let mut settings = follow(cores, config);
+    let whole = streams.checked_next_multiple_of(cores).filter(|whole| *whole != streams);
+    settings.extend(whole.map(|whole| (key, i64::from(whole).into())));
+    settings
 }
 
 /// The same of programs of which each core has some streams.
@@ -114,9 +136,11 @@ mod tests {
             let (four, nine) = (cores(4), cores(9));
             let whole = [&machine[..], more, &[&four]].concat();
             on_fast(&whole).unwrap();
-            for (left_out, says) in machine.iter().zip(machine) {
-                let set: Vec<&str> = whole.iter().filter(|set| *set != left_out).copied().collect();
-                let error = on_fast(&set).unwrap_err();
+            let follows = on_fast(&[&four]).unwrap();
+            assert_eq!((follows.platform.harts, follows.platform.interrupts), (4, InterruptsKind::Aia));
+            let wrong = ["platform.harts=3", "nic.model=82540em", "platform.interrupts=plic"];
+            for (wrong, says) in wrong.into_iter().zip(machine) {
+                let error = on_fast(&[&whole[..], &[wrong]].concat()).unwrap_err();
                 assert!(error.contains(&format!("{section}.cores")) && error.contains(says), "{error}");
             }
             let error = on_fast(&[&nine, "platform.harts=16"]).unwrap_err();

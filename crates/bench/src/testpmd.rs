@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::cores;
 use crate::dpdk::DpdkConfig;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 
 /// testpmd prints this when it forwards and waits for a key.
 pub(crate) const READY_MARKER: &str = "Press enter to exit";
@@ -63,6 +63,10 @@ impl Options for TestpmdConfig {
             return Err(ConfigError::new("testpmd.topology", problem));
         }
         cores::check("testpmd.cores", self.cores, config)
+    }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::follow(self.cores, config)
     }
 }
 

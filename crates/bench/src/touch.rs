@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::pipeline::{self, Work};
 use crate::{cores, dpdk};
 
@@ -41,6 +41,10 @@ impl Options for TouchConfig {
             1 | 8 => cores::check("touch.cores", self.cores, config),
             _ => Err(ConfigError::new("touch.load", format!("\"{}\" is neither 1B nor 8B", self.load))),
         }
+    }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::follow(self.cores, config)
     }
 }
 

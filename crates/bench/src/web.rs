@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
-use crate::options::{self, Options};
+use crate::options::{self, Options, Setting};
 use crate::run_up::RunUp;
 use crate::transfer::{Pair, Role, Transfers, role};
 use crate::{cores, shards};
@@ -82,6 +82,10 @@ impl Default for WebConfig {
 
 impl Options for WebConfig {
     const SECTION: &'static str = "web";
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::follow(self.cores, config)
+    }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let fail = |key: &str, problem: String| Err(ConfigError::new(format!("web.{key}"), problem));

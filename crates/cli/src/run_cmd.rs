@@ -91,6 +91,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
         bail!("--rate: {} has no traffic", chosen.name);
     }
     let mut configs = args.configs(chosen.defaults)?;
+    configs.iter().try_for_each(chosen.check)?;
     let mut loads = Vec::new();
     for config in &configs {
         let mut source = "";

@@ -195,6 +195,7 @@ fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
     }
     chosen.refuse_of_others(&args.common.set)?;
     let (request, config) = (args.request()?, args.config(chosen.defaults)?);
+    (chosen.check)(&config)?;
     let sizes = args.sizes(&config)?;
     request.validate(&config, &sizes)?;
     Ok(Asked { chosen, request, config, sizes })

@@ -200,8 +200,14 @@ fn a_guest_that_does_not_get_ready_ends_the_run_with_its_last_words() {
     let out = folder.path().to_str().unwrap();
     let run = |set: &str| doorbell(&["run", "testpmd", "-q", "--boot", "--out", out, "--set", set]);
     run("run.boot_timeout=2ms").refused_with(&["not ready", "run.boot_timeout", "last lines", "OpenSBI"]);
-    // More hugepages than the guest has memory for: testpmd does not start.
-    run("dpdk.mbufs=100000").refused_with(&["powered off", "last lines", "doorbell: exit"]);
+    // testpmd does not start.
+    let apart = scratch();
+    let network = apart.path().join("network.toml");
+    fs::write(&network, "[node.dut]\nbenchmark = \"testpmd\"\nwords = \"doorbell.arg=--no-such-option\"\n")
+        .unwrap();
+    let network_run =
+        doorbell(&["run", "--network", network.to_str().unwrap(), "-q", "--boot", "--out", out]);
+    network_run.refused_with(&["powered off", "last lines", "doorbell: exit"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "there is no result, so there is no file");
     let panicked = doorbell(&["boot", "--fast-forward", "--append", "rdinit=/nonexistent"]);
     assert!(panicked.stdout.contains("Kernel panic"), "{}", panicked.stdout);

@@ -256,6 +256,7 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
     if node.script.is_some() {
         return Err(wrong("script", &format!("the node runs {named} already; leave out one of the two")));
     }
+    (known.check)(config).map_err(|error| wrong(&error.key, &error.problem))?;
     Ok(NodeGuest {
         image: known.image.to_owned(),
         instead: node.image.clone(),

@@ -50,6 +50,7 @@ pub const NETWORK: Benchmark = Benchmark {
     pause: |_| kernel::PAUSE,
     rings: |_| None,
     counting: None,
+    check: |_| Ok(()),
     remark: |_| None,
 };
 
@@ -92,7 +93,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: testpmd::guest_words,
         options: &[DPDK, Section::of::<TestpmdConfig>()],
         returned: testpmd::returned,
-        remark: |config| cores::remark(config.options::<TestpmdConfig>().cores, config),
+        check: |config| dpdk::check_buffers(config.options::<TestpmdConfig>().cores, config),
+        remark: |config| cores::remark("testpmd.cores", config.options::<TestpmdConfig>().cores, config),
         ..POLLING
     },
     Benchmark {
@@ -103,7 +105,10 @@ pub const BENCHMARKS: &[Benchmark] = &[
         options: &[DPDK, Section::of::<L3fwdConfig>()],
         defaults: l3fwd::DEFAULTS,
         returned: dpdk::routed,
-        remark: |config| cores::remark_of_addresses(config.options::<L3fwdConfig>().cores, config),
+        check: l3fwd::check,
+        remark: |config| {
+            cores::remark_of_addresses("l3fwd.cores", config.options::<L3fwdConfig>().cores, config)
+        },
         ..POLLING
     },
     Benchmark {
@@ -111,7 +116,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "reads every byte of each frame, then sends it back",
         guest_words: touch::touchfwd,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        remark: |config| cores::remark(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_buffers(config.options::<TouchConfig>().cores, config),
+        remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..POLLING
     },
     Benchmark {
@@ -120,7 +126,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: touch::touchdrop,
         options: &[DPDK, Section::of::<TouchConfig>()],
         returned: dpdk::kept,
-        remark: |config| cores::remark(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_buffers(config.options::<TouchConfig>().cores, config),
+        remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..POLLING
     },
     Benchmark {
@@ -129,7 +136,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: rxptx::guest_words,
         options: &[DPDK, Section::of::<RxptxConfig>()],
         pause: |config| config.options::<RxptxConfig>().work,
-        remark: |config| cores::remark(config.options::<RxptxConfig>().cores, config),
+        check: |config| dpdk::check_buffers(config.options::<RxptxConfig>().cores, config),
+        remark: |config| cores::remark("rxptx.cores", config.options::<RxptxConfig>().cores, config),
         ..POLLING
     },
     Benchmark {
@@ -138,7 +146,10 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: pipeline::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<StagesConfig>()],
         defaults: pipeline::DEFAULTS,
-        remark: |config| cores::remark(config.options::<StagesConfig>().cores.unwrap_or(1), config),
+        check: |config| dpdk::check_buffers(config.options::<StagesConfig>().cores.unwrap_or(1), config),
+        remark: |config| {
+            cores::remark("stages.cores", config.options::<StagesConfig>().cores.unwrap_or(1), config)
+        },
         ..POLLING
     },
     Benchmark {
@@ -150,7 +161,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         defaults: ovs::DEFAULTS,
         returned: ovs::returned,
         rings: |config| Some(config.options::<OvsConfig>().rings()),
-        remark: |config| cores::remark(config.options::<OvsConfig>().cores.unwrap_or(1), config),
+        remark: ovs::remark,
         ..POLLING
     },
     Benchmark {
@@ -160,7 +171,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: neighbour::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<NeighbourConfig>()],
         defaults: neighbour::DEFAULTS,
-        remark: |config| cores::remark(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_buffers(config.options::<TouchConfig>().cores, config),
+        remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..POLLING
     },
     Benchmark {
@@ -199,6 +211,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
+        check: memcached::check,
         remark: memcached::remark,
         ..POLLING
     },

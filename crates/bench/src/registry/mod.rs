@@ -69,8 +69,10 @@ pub struct Benchmark {
     pub rings: fn(&RunConfig) -> Option<[u32; 2]>,
     /// What its program counts, where a frame is delivered only when the program has seen it.
     pub counting: Option<&'static Counting>,
+    /// Whether its program can run on this machine: what no section can check alone.
+    pub check: fn(&RunConfig) -> Result<(), ConfigError>,
     /// What whoever runs it should know of this configuration.
-    pub remark: fn(&RunConfig) -> Option<&'static str>,
+    pub remark: fn(&RunConfig) -> Option<String>,
 }
 
 impl Benchmark {

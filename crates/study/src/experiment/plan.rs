@@ -430,6 +430,7 @@ fn config(
     let mut defaults = known.defaults.to_vec();
     defaults.extend(matches!(work, Work::Search(_)).then_some(SEARCH_ARRIVALS));
     let config = Layers { defaults: &defaults, ..Layers::of(base, &overrides) }.resolve()?;
+    (known.check)(&config)?;
     if config.options::<DriveConfig>().kind == DriveKind::Node {
         driven_guests(known, &config)?;
     }
