@@ -18,6 +18,13 @@ pub(crate) const READY_MARKER: &str = "doorbell: ready";
 pub(crate) const HUGEPAGE: u64 = 2 << 20;
 /// Hugepages for EAL itself, as the image's /init reckons.
 pub(crate) const EAL_HUGEPAGES: u64 = 11;
+/// Ethernet's usual MTU.
+pub(crate) const MTU: u32 = 1500;
+/// The most that the 82540EM's driver takes (`eth_em_infos_get`).
+pub(crate) const MTU_MAX: u32 = 0x3f00 - FRAME_BESIDE;
+/// What a frame has beside what the MTU counts: header and FCS, and behind it a VLAN tag, as DPDK's e1000 drivers reckon.
+const HEADER_AND_FCS: u32 = 18;
+const FRAME_BESIDE: u32 = HEADER_AND_FCS + 4;
 /// What Linux and a program need beside hugepages.
 const RAM_BESIDE: u64 = 128 << 20;
 
@@ -40,11 +47,16 @@ pub struct DpdkConfig {
     /// Transmit descriptors between requests for a status write-back (--txrst), 1 to 4096. The 82540EM's driver takes at most 32 and a
     /// quarter of `txd`, which are its default and l3fwd's whatever this says; the 82576's asks for one with each packet.
     pub txrst: u32,
+    /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 more, and 4 for each VLAN tag. Unset, as much as the traffic's longest frame needs,
+    /// and 1500 at least. A frame that is longer than a packet buffer (2,048 bytes) is scattered over several. testpmd and l3fwd have it
+    /// (l3fwd up to 9578); the other programs take frames of up to 1,518 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
 }
 
 impl Default for DpdkConfig {
     fn default() -> Self {
-        DpdkConfig { rxd: 1024, txd: 1024, burst: 32, mbufs: 4096, mbcache: 250, txrst: 32 }
+        DpdkConfig { rxd: 1024, txd: 1024, burst: 32, mbufs: 4096, mbcache: 250, txrst: 32, mtu: None }
     }
 }
 
@@ -82,6 +94,9 @@ impl Options for DpdkConfig {
                 let problem = format!("{value} is not a multiple of 8, as the NIC demands");
                 return Err(ConfigError::new(key, problem));
             }
+        }
+        if let Some(mtu) = self.mtu.filter(|mtu| !(MTU..=MTU_MAX).contains(mtu)) {
+            return Err(ConfigError::new("dpdk.mtu", format!("{mtu} is not from {MTU} to {MTU_MAX}")));
         }
         self.check_mbufs()?;
         self.check_txrst(config)
@@ -141,13 +156,54 @@ impl DpdkConfig {
 
     /// What the images' /init is told of them.
     pub(crate) fn guest_words(&self, nics: u32) -> String {
-        let DpdkConfig { rxd, txd, burst, mbufs, mbcache, txrst } = self;
+        let DpdkConfig { rxd, txd, burst, mbufs, mbcache, txrst, .. } = self;
         let mbufs = mbufs * nics;
         format!(
             "doorbell.rxd={rxd} doorbell.txd={txd} doorbell.burst={burst} doorbell.mbufs={mbufs} \
              doorbell.mbcache={mbcache} doorbell.txrst={txrst}"
         )
     }
+}
+
+/// The ports' MTU: what is set, or what the longest frame needs.
+fn mtu(config: &RunConfig) -> u32 {
+    let longest = config.loadgen.traffic.frame_size_max().0 as u32;
+    let own = config.options::<DpdkConfig>().mtu;
+    own.unwrap_or_else(|| longest.saturating_sub(HEADER_AND_FCS).max(MTU))
+}
+
+/// What DPDK's own programs are told of a longer MTU than the usual one, with a space before it.
+pub(crate) fn frame_words(config: &RunConfig) -> String {
+    match mtu(config) {
+        MTU => String::new(),
+        mtu => format!(" doorbell.arg=--max-pkt-len={}", mtu + FRAME_BESIDE),
+    }
+}
+
+/// Whether a program takes frames of the ports' MTU.
+pub(crate) fn check_mtu(most: u32, config: &RunConfig) -> Result<(), ConfigError> {
+    let key = match config.options::<DpdkConfig>().mtu {
+        Some(_) => "dpdk.mtu",
+        None => "loadgen.traffic.frame_size",
+    };
+    if mtu(config) <= most {
+        return Ok(());
+    }
+    let others = if most == MTU { "; testpmd and l3fwd take longer ones" } else { "" };
+    let problem = format!("this program takes frames of up to {}B{others}", most + HEADER_AND_FCS);
+    Err(ConfigError::new(key, problem))
+}
+
+/// Whether testpmd, with packet buffers for so many cores, can run: it takes frames as long as the driver does.
+pub(crate) fn check_longer(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+    check_mtu(MTU_MAX, config)?;
+    check_buffers(cores, config)
+}
+
+/// Whether one of our own programs with packet buffers for so many cores can run.
+pub(crate) fn check_own(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+    check_mtu(MTU, config)?;
+    check_buffers(cores, config)
 }
 
 /// Hugepages for the packet buffers of so many cores, as the images' /init reckons them: five for 4,096, and EAL's own.
@@ -250,6 +306,36 @@ mod tests {
             );
             // The 82576's driver does not use it.
             on_fast(&[more[0], more[1], "nic.model=82576"]).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_mtu_follows_from_the_longest_frame() {
+        let words = |of: &str, set: &[&str]| benchmark(of).unwrap().workload(&on_fast(set).unwrap()).words;
+        let jumbo = "loadgen.traffic.frame_size=9018B";
+        for of in ["testpmd", "l3fwd"] {
+            assert!(!words(of, &[]).contains("max-pkt-len"));
+            assert!(!words(of, &["loadgen.traffic.frame_size=1518B"]).contains("max-pkt-len"));
+            assert!(words(of, &[jumbo]).contains(" doorbell.arg=--max-pkt-len=9022"));
+            assert!(words(of, &[jumbo, "dpdk.mtu=2000"]).contains("--max-pkt-len=2022"));
+        }
+        let streams = "loadgen.traffic.streams=[{size=\"4000B\"}]";
+        assert!(words("testpmd", &[streams]).contains("--max-pkt-len=4004"));
+        assert!(
+            on_fast(&["dpdk.mtu=1499"]).unwrap_err().contains("dpdk.mtu: 1499 is not from 1500 to 16106")
+        );
+        for (of, set, refused) in [
+            ("touchfwd", jumbo, true),
+            ("rxptx", "dpdk.mtu=9000", true),
+            ("pipeline", jumbo, true),
+            ("touchdrop", "loadgen.traffic.frame_size=1518B", false),
+            ("l3fwd", "loadgen.traffic.frame_size=9596B", false),
+            ("l3fwd", "loadgen.traffic.frame_size=9597B", true),
+            ("testpmd", "loadgen.traffic.frame_size=16124B", false),
+            ("testpmd", "loadgen.traffic.frame_size=16125B", true),
+        ] {
+            let config = on_fast(&[set, "platform.ram=768MiB"]).unwrap();
+            assert_eq!((benchmark(of).unwrap().check)(&config).is_err(), refused, "{of} {set}");
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) const DEFAULTS: &[&str] = &["loadgen.traffic.destination_ip=198.18.0.
 
 /// Hugepages of 2 MiB: its tables for IPv4 (64 MiB and second lookups) and IPv6, 8192 packet buffers, and EAL's own.
 const HUGEPAGES: u32 = 200;
+/// The most that its --max-pkt-len takes, 9600 bytes with a VLAN tag.
+const MTU_MAX: u32 = 9578;
 /// Packet buffers that it has at least.
 const MBUFS_MIN: u32 = 8192;
 /// Packet buffers of 2.5 KiB in a hugepage.
@@ -71,6 +73,7 @@ impl L3fwdConfig {
 /// Whether the machine has room for its tables and packet buffers.
 pub(crate) fn check(config: &RunConfig) -> Result<(), ConfigError> {
     let own = config.options::<L3fwdConfig>();
+    dpdk::check_mtu(MTU_MAX, config)?;
     dpdk::check_ram(u64::from(own.hugepages(config)), config)
 }
 
@@ -82,5 +85,6 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
         format!(" doorbell.arg=--eth-dest={port},{station}")
     });
     let words = dpdk::words_of_cores("l3fwd", own.cores, config);
-    format!("{words} doorbell.hugepages={}{}", own.hugepages(config), stations.collect::<String>())
+    let (hugepages, frames) = (own.hugepages(config), dpdk::frame_words(config));
+    format!("{words} doorbell.hugepages={hugepages}{}{frames}", stations.collect::<String>())
 }

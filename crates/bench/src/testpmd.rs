@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::cores;
-use crate::dpdk::DpdkConfig;
+use crate::dpdk::{self, DpdkConfig};
 use crate::options::{Options, Setting};
 
 /// testpmd prints this when it forwards and waits for a key.
@@ -97,7 +97,8 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
         Topology::Paired => " doorbell.topology=paired",
     };
     let footprint = config.options::<DpdkConfig>().guest_words(config.platform.nics * own.cores);
-    format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}{}", own.core_words())
+    let (cores, frames) = (own.core_words(), dpdk::frame_words(config));
+    format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}{cores}{frames}")
 }
 
 /// What the load generator expects back.

@@ -23,6 +23,9 @@ use crate::script_cmd;
 use crate::told::told;
 use crate::two_nodes_cmd;
 
+/// The longest frame of usual Ethernet.
+pub(crate) const FRAME_USUAL: Bytes = Bytes(1518);
+
 /// What is to be measured.
 pub struct Asked {
     /// The benchmark.
@@ -117,7 +120,11 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
             loads.push(Load { config: config.clone(), rate, said });
         }
     }
-    Ok(Asked::new(chosen, configs.swap_remove(0), loads))
+    // One boot serves all sizes: that of the longest frames.
+    let longest = |config: &RunConfig| config.loadgen.traffic.frame_size_max().max(FRAME_USUAL);
+    let first = configs.iter().map(longest).enumerate().rev().max_by_key(|(_, size)| *size);
+    let first = first.map_or(0, |(index, _)| index);
+    Ok(Asked::new(chosen, configs.swap_remove(first), loads))
 }
 
 /// A rate that the line carries: more than that would only wait in the generator, and its wait would be taken for the machine's. What

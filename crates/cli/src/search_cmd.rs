@@ -25,7 +25,7 @@ use crate::out::{out, outln};
 use crate::run_args::{
     CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, run_names, warmup_given,
 };
-use crate::run_cmd::session;
+use crate::run_cmd::{FRAME_USUAL, session};
 use crate::screen::{Line, Screen, interrupt_flag};
 use crate::search_cluster::Sought;
 use crate::seeking::{Seeking, mpps};
@@ -194,9 +194,14 @@ fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
         );
     }
     chosen.refuse_of_others(&args.common.set)?;
-    let (request, config) = (args.request()?, args.config(chosen.defaults)?);
-    (chosen.check)(&config)?;
+    let (request, mut config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
+    // One boot serves all sizes: that of the longest frames.
+    if let Some(longest) = sizes.iter().max().filter(|longest| **longest > FRAME_USUAL) {
+        let own = &mut config.loadgen.traffic.frame_size;
+        *own = (*own).max(*longest);
+    }
+    (chosen.check)(&config)?;
     request.validate(&config, &sizes)?;
     Ok(Asked { chosen, request, config, sizes })
 }

@@ -325,6 +325,16 @@ impl TrafficConfig {
         }
     }
 
+    /// Bytes of the longest frame with FCS. Packets of captures, which are read later, do not count.
+    pub fn frame_size_max(&self) -> Bytes {
+        let made = self.streams.iter().filter(|stream| stream.capture.is_none());
+        let sizes = made.flat_map(|stream| stream.size.parts()).map(|(_, size)| *size);
+        match self.streams.is_empty() {
+            true => Bytes((self.frame_len() + Frame::FCS_BYTES) as u64),
+            false => sizes.max().unwrap_or(Bytes(0)),
+        }
+    }
+
     /// The same traffic at a further port: the station's own address counts up, and so do those of requests and their
     /// receivers in the third byte, as the responder's do.
     pub fn for_port(&self, port: u32) -> TrafficConfig {
@@ -360,6 +370,14 @@ mod tests {
         assert_eq!(config.traffic.source_port, 50_001);
         assert_eq!(config.validate(), Ok(()));
         assert_eq!(toml::from_str::<LoadGenConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn the_longest_frame_is_the_largest_of_all_streams() {
+        let of = |text: &str| toml::from_str::<TrafficConfig>(text).unwrap().frame_size_max();
+        assert_eq!(of("frame_size = \"9018B\""), Bytes(9018));
+        assert_eq!(of("streams = [{size = \"128B\"}, {size = \"1x64B,2x4096B\"}]"), Bytes(4096));
+        assert_eq!(of("frame_size = \"9018B\"\nstreams = [{capture = \"a.pcap\"}]"), Bytes(0));
     }
 
     #[test]

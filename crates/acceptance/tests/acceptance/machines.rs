@@ -45,6 +45,16 @@ fn two_nics_forward_what_their_two_generators_send() {
     }
 }
 
+#[test]
+fn frames_of_9018_bytes_come_back_from_either_card() {
+    for card in ["nic.model=82540em", "nic.model=82576"] {
+        let guest = [card, "loadgen.traffic.frame_size=9018B"];
+        let point = measure(&guest, &[], "5Gbps", 9018);
+        let s = &point.summary;
+        assert!(s.frames_offered > 100 && s.frames_delivered == s.frames_offered, "{card}: {:?}", s.drops);
+    }
+}
+
 /// Frames that were on a long link when the window began are not those of a short one.
 #[test]
 fn two_ports_that_differ_are_accounted_for_to_the_frame() {

@@ -93,7 +93,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: testpmd::guest_words,
         options: &[DPDK, Section::of::<TestpmdConfig>()],
         returned: testpmd::returned,
-        check: |config| dpdk::check_buffers(config.options::<TestpmdConfig>().cores, config),
+        check: |config| dpdk::check_longer(config.options::<TestpmdConfig>().cores, config),
         remark: |config| cores::remark("testpmd.cores", config.options::<TestpmdConfig>().cores, config),
         ..POLLING
     },
@@ -116,7 +116,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "reads every byte of each frame, then sends it back",
         guest_words: touch::touchfwd,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        check: |config| dpdk::check_buffers(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..POLLING
     },
@@ -126,7 +126,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: touch::touchdrop,
         options: &[DPDK, Section::of::<TouchConfig>()],
         returned: dpdk::kept,
-        check: |config| dpdk::check_buffers(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..POLLING
     },
@@ -136,7 +136,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: rxptx::guest_words,
         options: &[DPDK, Section::of::<RxptxConfig>()],
         pause: |config| config.options::<RxptxConfig>().work,
-        check: |config| dpdk::check_buffers(config.options::<RxptxConfig>().cores, config),
+        check: |config| dpdk::check_own(config.options::<RxptxConfig>().cores, config),
         remark: |config| cores::remark("rxptx.cores", config.options::<RxptxConfig>().cores, config),
         ..POLLING
     },
@@ -146,7 +146,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: pipeline::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<StagesConfig>()],
         defaults: pipeline::DEFAULTS,
-        check: |config| dpdk::check_buffers(config.options::<StagesConfig>().cores.unwrap_or(1), config),
+        check: |config| dpdk::check_own(config.options::<StagesConfig>().cores.unwrap_or(1), config),
         remark: |config| {
             cores::remark("stages.cores", config.options::<StagesConfig>().cores.unwrap_or(1), config)
         },
@@ -171,7 +171,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: neighbour::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<NeighbourConfig>()],
         defaults: neighbour::DEFAULTS,
-        check: |config| dpdk::check_buffers(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..POLLING
     },
