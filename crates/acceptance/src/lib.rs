@@ -41,10 +41,11 @@ pub fn number(of: &Value, path: &str) -> f64 {
     of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
-/// How many frames a summary's `drops` names by cause; what they waited for (`waited_for`) says another thing of the same frames.
+/// How many frames a summary's `drops` names by cause; what they waited for (`waited_for`) and why NICs
+/// dropped them (`nic`) say another thing of the same frames.
 pub fn dropped(drops: &Value) -> u64 {
     let causes = drops.as_object().expect("drops by cause");
-    let counts = causes.iter().filter(|(cause, _)| *cause != "waited_for");
+    let counts = causes.iter().filter(|(cause, _)| !["waited_for", "nic"].contains(&cause.as_str()));
     counts
         .map(|(cause, count)| count.as_u64().unwrap_or_else(|| panic!("{cause}: {count} is no count")))
         .sum()

@@ -5,7 +5,7 @@
 //! what is lost behind the end, by cause, makes up for what the count within lacks, or has too many.
 
 use doorbell_machine::{End, Network};
-use doorbell_results::{Drops, WaitedFor};
+use doorbell_results::{ByNic, Drops, WaitedFor};
 
 use crate::interval::all_dropped;
 use crate::window::{NicTotals, port_totals};
@@ -86,6 +86,13 @@ fn share<const N: usize>(of: [u64; N], amount: u64) -> [u64; N] {
     })
 }
 
+/// A part of the frames that NICs dropped for each reason, so many in all.
+fn of_reasons(all: &ByNic, amount: u64) -> ByNic {
+    let ByNic { size, address, vlan, fcs, off } = *all;
+    let [size, address, vlan, fcs, off] = share([size, address, vlan, fcs, off], amount.min(all.total()));
+    ByNic { size, address, vlan, fcs, off }
+}
+
 /// Of a window of which `lost` frames did not come back: what was counted `within` it, and `behind` its end until none was under way. What no
 /// cause accounts for, the guests dropped.
 pub(crate) fn of_window(within: &Drops, behind: &Drops, lost: u64) -> Drops {
@@ -98,6 +105,7 @@ pub(crate) fn of_window(within: &Drops, behind: &Drops, lost: u64) -> Drops {
     let WaitedFor { core: for_core, tx: for_tx, fetch, data } = behind.waited_for;
     let waited = share([for_core, for_tx, fetch, data], dma + core + tx);
     let own = &within.waited_for;
+    let nic = within.nic.combined(&of_reasons(&behind.nic, nic_other), change);
     let drops = Drops {
         dma: change(within.dma, dma),
         core: change(within.core, core),
@@ -112,6 +120,7 @@ pub(crate) fn of_window(within: &Drops, behind: &Drops, lost: u64) -> Drops {
             fetch: change(own.fetch, waited[2]),
             data: change(own.data, waited[3]),
         },
+        nic,
     };
     Drops { guest: lost.saturating_sub(total(&drops)), ..drops }
 }

@@ -6,7 +6,7 @@
 use doorbell_machine::playback::BesideStats;
 use doorbell_machine::{CheckpointFile, Machine, Port, WatchRequest, Watched};
 use doorbell_nic::{Card, LateDrops, NicStats, WaitedDrops};
-use doorbell_results::{Drops, MemoryPart, PortFigures, Steady, WaitedFor};
+use doorbell_results::{ByNic, Drops, MemoryPart, PortFigures, Steady, WaitedFor};
 use doorbell_sim::Ps;
 
 use crate::beside;
@@ -51,6 +51,8 @@ pub(crate) struct NicTotals {
     pub core: u64,
     pub tx: u64,
     pub other: u64,
+    /// Most of these, by reason.
+    pub by_nic: ByNic,
     /// Frames that had been accepted and were dropped later, whenever they had come: these by a reset, which are in `other` too,
     pub reset: u64,
     /// and these, which are in `core` too, because their queue had no descriptor.
@@ -86,6 +88,13 @@ impl NicTotals {
             s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
         self.other +=
             s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
+        self.by_nic = self.by_nic.and(&ByNic {
+            size: s.rx_drop_undersize + s.rx_drop_oversize,
+            address: s.rx_drop_address,
+            vlan: s.rx_drop_vlan,
+            fcs: s.rx_drop_fcs,
+            off: s.rx_drop_disabled + s.rx_drop_link_down,
+        });
         self.reset += s.rx_drop_reset;
         self.no_descriptor += nic.queue_stats().iter().map(|queue| queue.rx_drop_no_descriptor).sum::<u64>();
         self
@@ -120,6 +129,7 @@ impl NicTotals {
                 fetch: now.fetch - then.fetch,
                 data: now.data - then.data,
             },
+            nic: self.by_nic.combined(&begin.by_nic, |now, then| now - then),
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Cause {
 
 /// Every reason; a point's counts add up to the frames it lost unless more drops than losses were counted. A full FIFO's frames are
 /// counted by what they waited for.
-pub(crate) const CAUSES: [Cause; 10] = [
+pub(crate) const CAUSES: [Cause; 15] = [
     Cause {
         key: "core",
         name: "Core",
@@ -45,8 +45,8 @@ pub(crate) const CAUSES: [Cause; 10] = [
     Cause {
         key: "other",
         name: "NIC, other",
-        meaning: "dropped by the NIC for a reason other than a full receive FIFO (stats.json has each)",
-        count: |p| p.drops.nic_other,
+        meaning: "dropped by the NIC for another reason (stats.json has each)",
+        count: |p| p.drops.nic_rest(),
     },
     Cause {
         key: "link",
@@ -65,6 +65,36 @@ pub(crate) const CAUSES: [Cause; 10] = [
         name: "Late",
         meaning: "came back when it was no longer waited for (loadgen.traffic.timeout, loadgen.tracked_frames)",
         count: |p| p.frames_late,
+    },
+    Cause {
+        key: "size",
+        name: "Size",
+        meaning: "longer than the NIC was set up to receive (its MTU: kernel.mtu, dpdk.mtu), or shorter than 64 bytes",
+        count: |p| p.drops.nic.size,
+    },
+    Cause {
+        key: "address",
+        name: "Address",
+        meaning: "to an address that the NIC's filters do not pass",
+        count: |p| p.drops.nic.address,
+    },
+    Cause {
+        key: "vlan",
+        name: "VLAN",
+        meaning: "of a VLAN that the NIC's filter does not pass",
+        count: |p| p.drops.nic.vlan,
+    },
+    Cause {
+        key: "fcs",
+        name: "FCS",
+        meaning: "arrived at the NIC with a wrong frame check sequence",
+        count: |p| p.drops.nic.fcs,
+    },
+    Cause {
+        key: "off",
+        name: "Receiver off",
+        meaning: "arrived while the NIC's receiver or its link was off",
+        count: |p| p.drops.nic.off,
     },
     Cause { key: "corrupt", name: "Corrupt", meaning: "came back changed", count: |p| p.frames_corrupt },
     Cause {
@@ -103,7 +133,7 @@ mod tests {
             let sum: u64 = CAUSES.iter().map(|cause| (cause.count)(point)).sum();
             assert_eq!(sum, point.lost(), "at {}", point.rate);
         }
-        assert_eq!([4, 5].map(|at: usize| (CAUSES[9].count)(&points[at])), [5, 17]);
+        assert_eq!([4, 5].map(|at: usize| (CAUSES[14].count)(&points[at])), [5, 17]);
     }
 
     #[test]

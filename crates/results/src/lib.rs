@@ -58,7 +58,7 @@ pub use network::{
 };
 pub use number::known;
 pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
-pub use point::{ByWait, Drops, PointSummary, Profiled, WaitedFor};
+pub use point::{ByNic, ByWait, Drops, PointSummary, Profiled, WaitedFor};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};

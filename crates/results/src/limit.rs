@@ -26,7 +26,8 @@ const LONG_WAIT: f64 = 0.1;
 /// What limited a point or a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// `core`, `tx`, `descriptors`, `pcie`, `memory`, `bus`, `nic`, `nic_other`, `link`, `switch`, `guest`, `generator`, `drive_node`,
+    /// `core`, `tx`, `descriptors`, `pcie`, `memory`, `bus`, `nic`, `nic_size`, `nic_address`,
+    /// `nic_vlan`, `nic_fcs`, `nic_off`, `nic_other`, `link`, `switch`, `guest`, `generator`, `drive_node`,
     /// `cores`, `wire` or `window`; `none` if nothing was seen to limit, `unknown` if it cannot be said.
     pub part: String,
     /// What that is concluded from, by name: `lost_frames` and `share_of_lost` of the point's lost frames, `offered_mpps`, and shares
@@ -167,6 +168,8 @@ const CORE_OF_QUEUE: &str = "the core, which gave its receive queue no descripto
 const DATA: &str = "the NIC's DMA and its way to memory";
 const LATE: &str =
     "the generator, which had given up (loadgen.traffic.timeout, loadgen.tracked_frames) what came back";
+const SIZE: &str =
+    "the NIC, which was not set up to receive frames of this size (its MTU: kernel.mtu, dpdk.mtu)";
 const LINK: &str = "the link's configured faults";
 
 /// The output of a switch that dropped most.
@@ -298,7 +301,16 @@ fn culprit(
         ("tx", "transmission, whose ring was full", fifo.tx),
         (part, descriptors, fifo.fetch),
         ("nic", DATA, fifo.data),
-        ("nic_other", "the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_other),
+        ("nic_size", SIZE, drops.nic.size),
+        (
+            "nic_address",
+            "the NIC's filters, which do not pass the frames' destination addresses",
+            drops.nic.address,
+        ),
+        ("nic_vlan", "the NIC's filter of VLANs", drops.nic.vlan),
+        ("nic_fcs", "wrong frame check sequences, which the NIC drops", drops.nic.fcs),
+        ("nic_off", "the NIC, whose receiver or link was off", drops.nic.off),
+        ("nic_other", "the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_rest()),
         ("link", LINK, drops.link),
         ("guest", "software in the guest, which did not send back what it was given", drops.guest),
         ("generator", LATE, late),
@@ -356,7 +368,7 @@ fn way_to_memory(timing: &TimingFigures) -> Option<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Figure, PortFigures, QueueFigures, SearchCost, TimingFigure, TimingGroup, WaitedFor};
+    use crate::{ByNic, Figure, PortFigures, QueueFigures, SearchCost, TimingFigure, TimingGroup, WaitedFor};
 
     fn timing(groups: &[(&str, &[(&str, f64)])]) -> TimingFigures {
         let figure = |(name, value): &(&str, f64)| TimingFigure {
@@ -460,6 +472,18 @@ mod tests {
             (Drops { link: 100, ..Drops::default() }, "Limit: the link's configured faults"),
             (Drops { guest: 100, ..Drops::default() }, "Limit: software in the guest"),
             (Drops { nic_other: 100, ..Drops::default() }, "Limit: the NIC, for another"),
+            (
+                Drops {
+                    nic_other: 100,
+                    nic: ByNic { size: 90, fcs: 10, ..ByNic::default() },
+                    ..Drops::default()
+                },
+                "Limit: the NIC, which was not set up to receive frames of this size",
+            ),
+            (
+                Drops { nic_other: 100, nic: ByNic { fcs: 60, ..ByNic::default() }, ..Drops::default() },
+                "Limit: wrong frame check sequences, which the NIC drops, by 60",
+            ),
         ] {
             assert!(of(drops.clone()).starts_with(who), "{drops:?}: {}", of(drops.clone()));
         }

@@ -48,6 +48,46 @@ impl WaitedFor {
     }
 }
 
+/// Frames that NICs dropped for another reason than a full receive FIFO, by that reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ByNic {
+    /// Longer than the receiver takes (the MTU), or shorter than Ethernet has.
+    pub size: u64,
+    /// To an address that the filters do not pass.
+    pub address: u64,
+    /// Of a VLAN that the filter does not pass.
+    pub vlan: u64,
+    /// With a wrong frame check sequence.
+    pub fcs: u64,
+    /// While the receiver or the link was off.
+    pub off: u64,
+}
+
+impl ByNic {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let ByNic { size, address, vlan, fcs, off } = *self;
+        [size, address, vlan, fcs, off].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// With those of another NIC or point.
+    pub fn and(&self, other: &ByNic) -> ByNic {
+        self.combined(other, u64::saturating_add)
+    }
+
+    /// Each number combined with the other's.
+    pub fn combined(&self, other: &ByNic, by: impl Fn(u64, u64) -> u64) -> ByNic {
+        ByNic {
+            size: by(self.size, other.size),
+            address: by(self.address, other.address),
+            vlan: by(self.vlan, other.vlan),
+            fcs: by(self.fcs, other.fcs),
+            off: by(self.off, other.off),
+        }
+    }
+}
+
 /// Where the frames of the measurement that did not come back were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
@@ -57,7 +97,7 @@ pub struct Drops {
     pub core: u64,
     /// The same, blamed on transmission.
     pub tx: u64,
-    /// Dropped by the NIC for any other reason (filters, bad FCS, sizes, receiver off); `stats.json` has each. Of a trace that is played as
+    /// Dropped by the NIC for any other reason; `nic` has most by that reason, and `stats.json` each. Of a trace that is played as
     /// recorded, all that its NIC dropped then.
     pub nic_other: u64,
     /// Lost on the link (configured faults).
@@ -70,6 +110,9 @@ pub struct Drops {
     /// The frames of `dma`, `core` and `tx`, which go by the paper's rule, by what they had waited for.
     #[serde(default)]
     pub waited_for: WaitedFor,
+    /// The frames of `nic_other`, by reason; others were dropped by a reset, or were pause frames.
+    #[serde(default)]
+    pub nic: ByNic,
 }
 
 /// Frames that a NIC had no room for, by what they waited for.
@@ -86,6 +129,11 @@ pub struct ByWait {
 }
 
 impl Drops {
+    /// The frames of `nic_other` for which `nic` has no reason: all of them in files of older versions.
+    pub fn nic_rest(&self) -> u64 {
+        self.nic_other.saturating_sub(self.nic.total())
+    }
+
     /// The frames of `dma`, `core` and `tx` by what they waited for. Files of older versions have the paper's rule only, whose
     /// classes then stand for these.
     pub fn by_wait(&self) -> ByWait {
@@ -111,6 +159,7 @@ impl Drops {
             guest: self.guest + other.guest,
             unknown: self.unknown + other.unknown,
             waited_for: self.waited_for.and(&other.waited_for),
+            nic: self.nic.and(&other.nic),
         }
     }
 }

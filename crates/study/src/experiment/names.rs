@@ -4,7 +4,7 @@
 use std::fmt;
 
 use doorbell_results::{
-    Confidence, Drops, IperfFigures, LatencyConfidence, LatencySummary, PlayedFigures, PointSummary,
+    ByNic, Confidence, Drops, IperfFigures, LatencyConfidence, LatencySummary, PlayedFigures, PointSummary,
     SearchCost, SizeSummary,
 };
 use serde::Deserialize;
@@ -71,6 +71,7 @@ pub(super) fn of_points(searched: bool) -> Names {
             "confidence_95.latency_ns" => fields::<LatencyConfidence>(),
             "confidence_95" => fields::<Confidence>(),
             "drops" => fields::<Drops>(),
+            "drops.nic" => fields::<ByNic>(),
             "cost" => fields::<SearchCost>(),
             _ => return None,
         })
