@@ -14,12 +14,15 @@ use crate::watchdog::Watchdog;
 
 const PACKETS_MAX: u64 = 20;
 const CHANGES_MAX: u64 = 6;
+/// Ethernet (with an FCS), and links without an Ethernet header.
+const LINKS: [u32; 8] = [1, 1, 1, 0x2400_0001, 0, 101, 113, 276];
 /// How it is sent, so that every way is gone.
 const REPLAYS: &[&str] = &[
     "replay = { times = 0 }",
     "replay = { speed = 1000000, times = 3, stations = \"traffic\" }",
     "replay = { timing = \"rate\", truncated = \"cut\", largest = \"100B\" }\narrivals = \"poisson\"\nrate = \"100%\"",
     "replay = { source_net = \"10.0.0.0/8\", destination_net = \"2001:2::/32\", truncated = \"skip\" }\nreturned = \"routed\"",
+    "replay = { ethernet = { source = \"02:00:00:00:00:09\" } }",
     "replay = { only = { protocol = \"udp\", port = 53 } }",
     "replay = { only = { net = \"::/0\" }, times = 2 }\nduration = \"30us\"",
 ];
@@ -46,7 +49,8 @@ fn packet(input: &mut Input<'_>) -> Vec<u8> {
 fn pcap(input: &mut Input<'_>) -> Vec<u8> {
     let magic = input.pick(&[0xa1b2_c3d4u32, 0xa1b2_3c4d, 0xa1b2_cd34]);
     let mut file = Vec::new();
-    for word in [magic, 0x0004_0002, 0, 0, 65_535, 1] {
+    let link = input.pick(&LINKS);
+    for word in [magic, 0x0004_0002, 0, 0, 65_535, link] {
         file.extend(word.to_le_bytes());
     }
     for n in 0..1 + input.below(PACKETS_MAX) as u32 {

@@ -68,9 +68,9 @@ pub use stages::{
 };
 pub use state::LoadGenState;
 pub use streams::{
-    Arrivals, Decimal, DueTimes, Field, Filter, FlowBook, FlowSummary, Net, Network, Order, Protocol, Ramp,
-    ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamBook, StreamConfig, StreamSummary,
-    SweepConfig, Timing, Transport, Truncated, Vlan,
+    Arrivals, Decimal, DueTimes, EthernetHeader, Field, Filter, FlowBook, FlowSummary, Net, Network, Order,
+    Protocol, Ramp, ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamBook, StreamConfig,
+    StreamSummary, SweepConfig, Timing, Transport, Truncated, Vlan,
 };
 pub use template::{Flow, FlowHeaders};
 pub use volume::{Throughput, Volume};

@@ -84,21 +84,25 @@ fn compare(path: &Path, folder: &Path) -> usize {
         return 0;
     };
     let (read, _) = Capture::read(path).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(read.packets.len(), expected.len(), "{}", path.display());
-    for (number, (packet, (stamp, bytes, length))) in read.packets.iter().zip(&expected).enumerate() {
+    // A file of several links has packets that get an Ethernet header; the generator sends these as well.
+    let is_ethernet_alone = read.packets.iter().all(|packet| packet.made_header.is_none());
+    let packets: Vec<_> = read.packets.iter().filter(|packet| packet.made_header.is_none()).collect();
+    assert_eq!(packets.len(), expected.len(), "{}", path.display());
+    for (number, (packet, (stamp, bytes, length))) in packets.into_iter().zip(&expected).enumerate() {
         let at = format!("{}: packet {number}", path.display());
-        assert_eq!((&packet.bytes, packet.original_len), (bytes, *length.max(&(bytes.len() as u64))), "{at}");
+        let kept = (bytes.len() as u64).min(*length) as usize;
+        assert_eq!((packet.bytes.as_slice(), packet.original_len), (&bytes[..kept], *length), "{at}");
         // Packets without a stamp have none for tshark. Damaged ones have fractions of more than a second, of which it keeps
         // 32 bits of nanoseconds.
         let difference = (packet.at / 1_000).abs_diff(*stamp);
         assert!(difference.is_multiple_of(1 << 32) || *stamp == 0, "{at}: {} for {stamp}", packet.at);
     }
     let as_sent = |(_, mut bytes, length): Record| {
-        bytes.resize((length as usize).max(bytes.len()).max(60), 0);
+        bytes.resize((length as usize).max(60), 0);
         (bytes.len() + 4 <= 16 << 10).then_some(bytes)
     };
     let expected: Vec<Vec<u8>> = expected.into_iter().filter_map(as_sent).collect();
-    if expected.is_empty() {
+    if expected.is_empty() || !is_ethernet_alone {
         return 0;
     }
     assert!(on_the_wire(path, folder) == expected, "{}: other packets on the wire", path.display());

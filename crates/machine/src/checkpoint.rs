@@ -351,7 +351,7 @@ impl Machine {
         for (index, port) in self.ports.iter().enumerate() {
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
-            snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
+            port.loadgen.save().put(&format!("port{index}.loadgen"), &mut snapshot);
         }
         self.save_timing(&mut snapshot);
         self.save_disks(&mut snapshot);
@@ -422,7 +422,7 @@ impl Machine {
                 &mut port.link_out,
                 snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?,
             )?;
-            port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
+            port.loadgen.restore(LoadGenState::get(&format!("port{index}.loadgen"), snapshot)?)?;
         }
         self.restore_timing(snapshot, &saved_clocks)?;
         self.follow_guest_events();

@@ -8,8 +8,8 @@ use crate::page::Beside;
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
-    cores, figures, functions, headline, limit, neighbours, network, notes, numbers, page, played, ports,
-    queues, ran, stages, steady, streams, timing, transfer,
+    captures, cores, figures, functions, headline, limit, neighbours, network, notes, numbers, page, played,
+    ports, queues, ran, stages, steady, streams, timing, transfer,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
@@ -121,7 +121,7 @@ fn books(points: &[&PointSummary], out: &mut String) {
     notes.extend(steady::notes(points));
     notes.extend(notes::own_queue(points));
     notes.extend(notes::late(points));
-    notes.extend(notes::captures(points));
+    notes.extend(captures::notes(points));
     notes.extend(ports::asked_notes(points));
     if !notes.is_empty() {
         out.push_str("<div class=\"warning\" role=\"note\">\n");

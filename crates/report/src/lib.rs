@@ -17,13 +17,15 @@
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
 //! | `script/` | what can be done with plots and tables in a browser? |
 //! | `played` | what did a played trace come to? |
-//! | `notes` | what of a round trip is the generator's own, and what is missing of captures? |
+//! | `notes` | what of a round trip is the generator's own, which frames came back too late? |
+//! | `captures` | what was left out of replayed captures, changed, and not measured? |
 //! | `comparison`, `comparison_html` | what do results say side by side? |
 //! | `transfer` | what did each core's servers move? |
 //! | `search`, `search_overview`, `experiment` | what did a search find, what do all points of an experiment say? |
 
 #![forbid(unsafe_code)]
 
+mod captures;
 mod causes;
 mod comparison;
 mod comparison_html;

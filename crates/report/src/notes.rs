@@ -1,6 +1,5 @@
-//! What is to be known of figures beside them: the wait for the generator's own link, and what is missing of captures.
+//! What is to be known of figures beside them: the wait for the generator's own link, and frames that came back too late.
 
-use crate::number::one_line;
 use crate::number::{duration_ns, grouped, rate};
 use doorbell_results::PointSummary;
 
@@ -68,48 +67,10 @@ pub(crate) fn nothing_back(points: &[&PointSummary]) -> &'static str {
     }
 }
 
-/// What is missing of captures that were replayed, once each.
-pub(crate) fn captures(points: &[&PointSummary]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for stream in points.iter().flat_map(|point| &point.streams) {
-        let Some(replay) = &stream.replay else { continue };
-        let name = one_line(&stream.name);
-        let sent = grouped(replay.packets);
-        let mut note = |text: String| {
-            if !notes.contains(&text) {
-                notes.push(text)
-            }
-        };
-        if stream.frames_offered == 0 {
-            note(format!(
-                "{name}: none of the {sent} packets of its capture was sent in the measurement. What is sent once may have gone before it: \
-                 replay = {{ times = 0 }} sends it again and again, and --warmup 0s --set run.settle=0s measures from its first packet on."
-            ));
-        }
-        if replay.incomplete > 0 {
-            note(format!(
-                "{name}: its capture ends in the middle of a packet; the {sent} packets before were replayed."
-            ));
-        }
-        if replay.truncated > 0 {
-            let cut = grouped(replay.truncated);
-            note(format!(
-                "{name}: of {cut} packets of its capture not all bytes were recorded (snap length)."
-            ));
-        }
-    }
-    notes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample;
-    use doorbell_results::ReplayStats;
-
-    const STREAM: &str = r#"[{"name": "web\u0007", "frames_offered": 1, "frames_delivered": 1, "frames_corrupt": 0, "frames_lost": 0,
-            "frames_reordered": 0, "drop_rate": 0.0, "offered": {"mpps": 1.0, "gbps_l2": 1.0}, "delivered": {"mpps": 1.0, "gbps_l2": 1.0},
-            "latency_ns": null}]"#;
 
     #[test]
     fn the_generators_own_queue_is_told_apart_from_the_machine() {
@@ -159,34 +120,5 @@ mod tests {
         assert_eq!(nothing_back(&[&point]), "No frame came back in time");
         point.frames_corrupt = 1;
         assert_eq!(nothing_back(&[&point]), "No frame came back unchanged and in time");
-    }
-
-    #[test]
-    fn a_capture_that_is_cut_off_is_said_once() {
-        let mut loads = sample::loads();
-        for point in &mut loads.points {
-            point.streams = serde_json::from_str(STREAM).unwrap();
-            point.streams[0].replay =
-                Some(ReplayStats { packets: 1200, incomplete: 1, truncated: 7, ..ReplayStats::default() });
-        }
-        let notes = captures(&loads.points.iter().collect::<Vec<_>>());
-        assert_eq!(
-            notes,
-            [
-                "web: its capture ends in the middle of a packet; the 1,200 packets before were replayed.",
-                "web: of 7 packets of its capture not all bytes were recorded (snap length)."
-            ]
-        );
-    }
-
-    #[test]
-    fn a_capture_that_was_over_before_the_measurement_is_said_with_what_to_do() {
-        let mut point = sample::loads().points.remove(0);
-        point.streams =
-            serde_json::from_str(&STREAM.replace("\"frames_offered\": 1", "\"frames_offered\": 0")).unwrap();
-        point.streams[0].replay = Some(ReplayStats { packets: 500, ..ReplayStats::default() });
-        let [note] = &captures(&[&point])[..] else { panic!("{:?}", captures(&[&point])) };
-        assert!(note.starts_with("web: none of the 500 packets of its capture was sent in"), "{note}");
-        assert!(note.contains("times = 0") && note.contains("--warmup 0s"), "{note}");
     }
 }

@@ -7,7 +7,9 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, one_line, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, limit, neighbours, notes, played, ports, stages, steady, streams, timing, transfer};
+use crate::{
+    captures, functions, limit, neighbours, notes, played, ports, stages, steady, streams, timing, transfer,
+};
 use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary, known};
 
 /// No line of a table is longer.
@@ -292,7 +294,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         steady::notes(points),
         notes::own_queue(points),
         notes::late(points),
-        notes::captures(points),
+        captures::notes(points),
         ports::asked_notes(points),
         transfer::watched(points),
         points.iter().flat_map(|point| neighbours::lines(point)).collect(),
@@ -402,7 +404,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         steady::notes(&[point]),
         notes::own_queue(&[point]),
         notes::late(&[point]),
-        notes::captures(&[point]),
+        captures::notes(&[point]),
         ports::asked_notes(&[point]),
         neighbours::lines(point),
     ];

@@ -113,8 +113,27 @@ pub struct ReplayStats {
     pub padded: u64,
     /// Packets with an earlier stamp than one before; they are due with that one.
     pub backward: u64,
-    /// Packets of other links than Ethernet.
+    /// Packets of links that are not replayed: neither Ethernet nor one of those that carry IP without it.
     pub other_links: u64,
     /// The file ended in the middle of a packet, or what followed could not be read: 1.
     pub incomplete: u64,
+    /// Packets that were recorded with an FCS, which was removed, sent or not.
+    #[serde(default)]
+    pub fcs_removed: u64,
+    /// Packets with more bytes recorded than the packet's length, which were removed, sent or not.
+    #[serde(default)]
+    pub clipped: u64,
+    /// Packets of links without an Ethernet header, which got one.
+    #[serde(default)]
+    pub header_made: u64,
+    /// How long the capture lasts by its stamps, in nanoseconds.
+    #[serde(default)]
+    pub length_ns: u64,
+    /// Packets that were sent before the measurement.
+    #[serde(default)]
+    pub sent_before: u64,
+    /// Packets that were not sent by the end of the measurement, of all times that the capture is sent. Of a capture that is
+    /// sent without end, those of the first time.
+    #[serde(default)]
+    pub not_sent: u64,
 }

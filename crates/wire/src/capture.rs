@@ -2,8 +2,10 @@
 //! records) and pcapng (draft-ietf-opsawg-pcapng; several sections and interfaces, any resolution), plain or compressed by gzip
 //! or Zstandard. `pcap-parser` takes blocks apart; stamps are worked out here, exactly, in picoseconds.
 //!
-//! A capture is read whole: up to a gigabyte of it. What follows a damaged or cut block is lost, and said to be. Packets of other
-//! links than Ethernet are counted and left out. An FCS, where an interface says that packets have one, is not cut off.
+//! A capture is read whole: up to a gigabyte of it. What follows a damaged or cut block is lost, and said to be. A packet's FCS
+//! is removed where the file says how long it is: the link type field of pcap, the option `if_fcslen` and bits 5 to 8 of
+//! `epb_flags` of pcapng. Packets of links that carry IP without Ethernet get an Ethernet header ([`MadeHeader`]); those of other
+//! links are counted and left out.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,34 +13,56 @@ use std::path::{Path, PathBuf};
 
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{
-    Block, InterfaceDescriptionBlock, Linktype, OptionCode, PcapBlockOwned, PcapError as ParseError,
-    create_reader,
+    Block, EnhancedPacketBlock, InterfaceDescriptionBlock, OptionCode, PcapBlockOwned,
+    PcapError as ParseError, PcapNGOption, create_reader,
 };
+
+pub use crate::capture_links::MadeHeader;
+use crate::capture_links::{LinkType, Payload};
 
 /// The largest capture that is read, unpacked.
 const BYTES_MAX: u64 = 1 << 30;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
+/// pcap, section 4, "File Header": the FCS length field is valid; its unit is 16 bits; the link type's own bits.
+const FCS_LENGTH_IS_VALID: u32 = 1 << 26;
+const FCS_LENGTH_SHIFT: u32 = 28;
+const FCS_LENGTH_UNIT: u64 = 2;
+const LINK_TYPE_BITS: u32 = 0xffff;
+/// pcapng, section 4.2: the length of the FCS of an interface's packets. The text says in bits, its example is 4, and writers do
+/// either. No FCS has 16 bytes or 8 bits.
+const IF_FCSLEN: OptionCode = OptionCode(13);
+const FCS_BITS_MIN: u8 = 16;
+/// pcapng, section 4.3: flags of a packet; bits 5 to 8 are the length of its FCS, zero if it is not available.
+const EPB_FLAGS: OptionCode = OptionCode(2);
+const EPB_FLAGS_FCS_SHIFT: u32 = 5;
+const EPB_FLAGS_FCS_BITS: u32 = 0xf;
 
 /// A packet as it was captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedPacket {
     /// Picoseconds since 1970; a packet without a stamp has that of the one before.
     pub at: u128,
-    /// Its bytes, as many as were kept.
+    /// Its bytes from the Ethernet header on, without FCS, as many as were captured.
     pub bytes: Vec<u8>,
-    /// How many it had.
+    /// How many it had, without FCS.
     pub original_len: u64,
+    /// Its link has no Ethernet header: this one's addresses are zero and to be filled in.
+    pub made_header: Option<MadeHeader>,
 }
 
 /// A capture's packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// Those of Ethernet, in the order of the file.
+    /// Those of Ethernet, and of links that carry IP without it, in the order of the file.
     pub packets: Vec<CapturedPacket>,
-    /// How many there were of other links.
+    /// How many packets are of other links, or have less than their link's header.
     pub other_links: u64,
+    /// How many packets had an FCS, which was removed.
+    pub fcs_removed: u64,
+    /// How many packets had more bytes captured than the packet's length; they have that length.
+    pub clipped: u64,
     /// The file ended in the middle of a packet, or what followed could not be read.
     pub incomplete: bool,
 }
@@ -62,23 +86,73 @@ pub enum CaptureError {
     TooLarge(PathBuf),
 }
 
-/// An interface of a pcapng section.
+/// What an interface's packets are: of pcapng, and the only one of pcap.
 struct Interface {
-    is_ethernet: bool,
+    link: LinkType,
+    /// Bytes of FCS behind each packet, as far as the packet does not say otherwise.
+    fcs: u64,
+    /// The most bytes that are captured of a packet; 0 without a limit.
+    snap_len: u32,
     /// The stamps' resolution as its option writes it.
     resolution: u8,
     offset_seconds: i64,
 }
 
+/// A packet's bytes as a file has them.
+struct Recorded<'a> {
+    at: Option<u128>,
+    bytes: &'a [u8],
+    original_len: u32,
+    fcs: u64,
+}
+
+fn value<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
+    options.iter().find(|option| option.code == code).and_then(|option| option.as_bytes().ok())
+}
+
 impl Interface {
     fn new(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Interface {
-        let offset = block.options.iter().find(|option| option.code == OptionCode::IfTsoffset);
-        let offset = offset.and_then(|option| option.value().first_chunk::<8>().copied()).unwrap_or_default();
+        let offset = value(&block.options, OptionCode::IfTsoffset);
+        let offset = offset.and_then(|value| value.first_chunk::<8>().copied()).unwrap_or_default();
         let offset_seconds = if big_endian { i64::from_be_bytes(offset) } else { i64::from_le_bytes(offset) };
         Interface {
-            is_ethernet: block.linktype == Linktype::ETHERNET,
+            link: LinkType(block.linktype.0 as u32 & LINK_TYPE_BITS),
+            fcs: value(&block.options, IF_FCSLEN).and_then(|value| value.first()).map_or(
+                0,
+                |len| match *len {
+                    bits @ FCS_BITS_MIN.. => u64::from(bits / 8),
+                    bytes => u64::from(bytes),
+                },
+            ),
+            snap_len: block.snaplen,
             resolution: block.if_tsresol,
             offset_seconds,
+        }
+    }
+
+    /// The interface that a pcap file's link type field describes.
+    fn of_legacy(field: u32) -> Interface {
+        let fcs = match field & FCS_LENGTH_IS_VALID {
+            0 => 0,
+            _ => u64::from(field >> FCS_LENGTH_SHIFT) * FCS_LENGTH_UNIT,
+        };
+        Interface {
+            link: LinkType(field & LINK_TYPE_BITS),
+            fcs,
+            snap_len: 0,
+            resolution: 0,
+            offset_seconds: 0,
+        }
+    }
+
+    /// Bytes of FCS of a packet of this interface.
+    fn fcs_of(&self, packet: &EnhancedPacketBlock<'_>, big_endian: bool) -> u64 {
+        let flags = value(&packet.options, EPB_FLAGS).and_then(|value| value.first_chunk::<4>().copied());
+        let flags =
+            flags.map(|flags| if big_endian { u32::from_be_bytes(flags) } else { u32::from_le_bytes(flags) });
+        match flags.unwrap_or(0) >> EPB_FLAGS_FCS_SHIFT & EPB_FLAGS_FCS_BITS {
+            0 => self.fcs,
+            of_packet => u64::from(of_packet),
         }
     }
 
@@ -101,41 +175,51 @@ struct Reading {
     capture: Capture,
     interfaces: Vec<Interface>,
     big_endian: bool,
-    /// Of a pcap file: whether it is of Ethernet, and picoseconds of its stamps' fractions.
-    legacy: Option<(bool, u128)>,
+    /// Picoseconds of the unit of a pcap file's fractions of a second.
+    fraction: u128,
     last: u128,
 }
 
 impl Reading {
-    fn packet(&mut self, is_ethernet: bool, at: Option<u128>, bytes: &[u8], original_len: u32) {
-        self.last = at.unwrap_or(self.last);
-        if !is_ethernet {
+    fn packet<'a>(&mut self, interface: u32, of: impl FnOnce(&Interface) -> Recorded<'a>) {
+        // A packet of an interface that is not described is as damaged as its link is unknown.
+        let Some(interface) = self.interfaces.get(interface as usize) else {
             self.capture.other_links += 1;
             return;
-        }
-        let original_len = u64::from(original_len).max(bytes.len() as u64);
-        self.capture.packets.push(CapturedPacket { at: self.last, bytes: bytes.to_vec(), original_len });
-    }
-
-    fn of_interface(&mut self, interface: u32, stamp: Option<u64>, bytes: &[u8], original_len: u32) {
-        // A packet of an interface that is not described is as damaged as its link is unknown.
-        let found = self.interfaces.get(interface as usize);
-        let (is_ethernet, at) =
-            found.map_or((false, None), |found| (found.is_ethernet, stamp.map(|stamp| found.time(stamp))));
-        self.packet(is_ethernet, at, bytes, original_len);
+        };
+        let Recorded { at, bytes, original_len, fcs } = of(interface);
+        self.last = at.unwrap_or(self.last);
+        // A length of zero is a length that the recorder did not know.
+        let recorded = bytes.len() as u64;
+        let original_len = if original_len == 0 { recorded } else { u64::from(original_len) };
+        let without_fcs = original_len.saturating_sub(fcs);
+        let Some(payload) =
+            Payload::of(interface.link, &bytes[..recorded.min(without_fcs) as usize], without_fcs)
+        else {
+            self.capture.other_links += 1;
+            return;
+        };
+        self.capture.fcs_removed += u64::from(fcs > 0);
+        self.capture.clipped += u64::from(recorded > original_len);
+        let Payload { bytes, original_len, made_header } = payload;
+        self.capture.packets.push(CapturedPacket { at: self.last, bytes, original_len, made_header });
     }
 
     fn block(&mut self, block: &PcapBlockOwned<'_>) {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
-                let fraction = if header.is_nanosecond_precision() { 1_000 } else { 1_000_000 };
-                // The upper bits tell of an FCS.
-                self.legacy = Some((header.network.0 & 0xffff == Linktype::ETHERNET.0, fraction));
+                self.fraction = if header.is_nanosecond_precision() { 1_000 } else { 1_000_000 };
+                self.interfaces = vec![Interface::of_legacy(header.network.0 as u32)];
             }
             PcapBlockOwned::Legacy(record) => {
-                let (is_ethernet, fraction) = self.legacy.unwrap_or((false, 0));
-                let at = u128::from(record.ts_sec) * PS_PER_SECOND + u128::from(record.ts_usec) * fraction;
-                self.packet(is_ethernet, Some(at), record.data, record.origlen);
+                let at =
+                    u128::from(record.ts_sec) * PS_PER_SECOND + u128::from(record.ts_usec) * self.fraction;
+                self.packet(0, |interface| Recorded {
+                    at: Some(at),
+                    bytes: record.data,
+                    original_len: record.origlen,
+                    fcs: interface.fcs,
+                });
             }
             PcapBlockOwned::NG(Block::SectionHeader(section)) => {
                 self.interfaces.clear();
@@ -146,11 +230,24 @@ impl Reading {
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
                 let stamp = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-                self.of_interface(packet.if_id, Some(stamp), packet.packet_data(), packet.origlen);
+                let big_endian = self.big_endian;
+                self.packet(packet.if_id, |interface| Recorded {
+                    at: Some(interface.time(stamp)),
+                    bytes: packet.packet_data(),
+                    original_len: packet.origlen,
+                    fcs: interface.fcs_of(packet, big_endian),
+                });
             }
-            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                self.of_interface(0, None, packet.packet_data(), packet.origlen);
-            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => self.packet(0, |interface| {
+                // Behind the snap length there is padding.
+                let all = packet.packet_data();
+                let kept = if interface.snap_len == 0 {
+                    all.len()
+                } else {
+                    all.len().min(interface.snap_len as usize)
+                };
+                Recorded { at: None, bytes: &all[..kept], original_len: packet.origlen, fcs: interface.fcs }
+            }),
             PcapBlockOwned::NG(_) => {}
         }
     }

@@ -73,8 +73,121 @@ fn pcap_is_read_in_both_byte_orders_and_resolutions() {
             assert_eq!((capture.packets.len(), capture.other_links, capture.incomplete), (3, 0, false));
         }
     }
-    let other = Capture::parse(&legacy(false, 0xa1b2_c3d4, 101)).unwrap();
+    let other = Capture::parse(&legacy(false, 0xa1b2_c3d4, 105)).unwrap();
     assert_eq!((other.packets.len(), other.other_links), (0, 3));
+}
+
+/// A capture of one packet of these bytes, of this length.
+fn one(link: u32, original_len: u32, bytes: &[u8]) -> Capture {
+    let mut file = 0xa1b2_c3d4u32.to_le_bytes().to_vec();
+    let words = [0x0004_0002, 0, 0, 65_535, link, 7, 0, bytes.len() as u32, original_len];
+    file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(bytes);
+    Capture::parse(&file).unwrap()
+}
+
+/// A pcapng file of one packet of these bytes, with the options of its interface and of the packet.
+fn one_modern(
+    big_endian: bool,
+    of_interface: &[(u16, &[u8])],
+    of_packet: &[(u16, &[u8])],
+    bytes: &[u8],
+) -> Capture {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let block = |kind: u32, body: &[u8]| {
+        let length = word(body.len() as u32 + 12);
+        [&word(kind)[..], &length, body, &length].concat()
+    };
+    let padded = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    };
+    let options = |options: &[(u16, &[u8])]| {
+        let mut all: Vec<u8> = Vec::new();
+        for (code, value) in options {
+            all.extend([&half(*code)[..], &half(value.len() as u16), &padded(value)].concat());
+        }
+        all.extend([0; 4]);
+        all
+    };
+    let length = word(bytes.len() as u32);
+    let section = [&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat();
+    let interface = [&half(1)[..], &half(0), &word(0), &options(of_interface)].concat();
+    let packet = [&[0; 12][..], &length, &length, &padded(bytes), &options(of_packet)].concat();
+    let file = [block(0x0a0d_0d0a, &section), block(1, &interface), block(6, &packet)].concat();
+    Capture::parse(&file).unwrap()
+}
+
+#[test]
+fn the_fcs_that_a_pcap_file_announces_is_removed() {
+    let bytes = [5; 68];
+    let read = |link, original, bytes: &[u8]| {
+        let capture = one(link, original, bytes);
+        let packet = &capture.packets[0];
+        (packet.bytes.len(), packet.original_len, capture.fcs_removed)
+    };
+    assert_eq!(read(1, 68, &bytes), (68, 68, 0));
+    assert_eq!(read(0x2400_0001, 68, &bytes), (64, 64, 1), "two words of 16 bits");
+    assert_eq!(read(0x1400_0001, 68, &bytes), (66, 66, 1));
+    assert_eq!(read(0x2000_0001, 68, &bytes), (68, 68, 0), "the length is not valid");
+    assert_eq!(read(0x0400_0001, 68, &bytes), (68, 68, 0), "there is none");
+    // A snap length may have cut off the FCS, or a part of it.
+    assert_eq!(read(0x2400_0001, 100, &bytes), (68, 96, 1));
+    assert_eq!(read(0x2400_0001, 70, &bytes), (66, 66, 1));
+    assert_eq!(read(0x2400_0001, 3, &bytes[..3]), (0, 0, 1));
+}
+
+#[test]
+fn the_fcs_of_a_pcapng_packet_is_its_own_or_its_interfaces() {
+    let bytes = [5; 68];
+    let flags = |fcs: u32, big_endian| {
+        // The other bits are set, so that they are not taken for it.
+        let flags = 0xffff_fe1f | fcs << 5;
+        if big_endian { flags.to_be_bytes() } else { flags.to_le_bytes() }
+    };
+    for big_endian in [false, true] {
+        for (of_interface, of_packet, removed) in [
+            (None, None, 0),
+            (Some(4), None, 4),
+            (Some(32), None, 4),
+            (Some(16), None, 2),
+            (Some(4), Some(0), 4),
+            (Some(4), Some(2), 2),
+            (None, Some(4), 4),
+            (None, Some(0), 0),
+        ] {
+            let (length, flags) =
+                (of_interface.map(|length| [length]), of_packet.map(|fcs| flags(fcs, big_endian)));
+            let of_interface: Vec<(u16, &[u8])> = length.iter().map(|value| (13, &value[..])).collect();
+            let of_packet: Vec<(u16, &[u8])> = flags.iter().map(|value| (2, &value[..])).collect();
+            let capture = one_modern(big_endian, &of_interface, &of_packet, &bytes);
+            let case = format!("{of_interface:?} {of_packet:?}");
+            assert_eq!(capture.packets[0].bytes.len(), 68 - removed, "{case}");
+            assert_eq!(capture.fcs_removed, u64::from(removed > 0), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_has_no_more_bytes_than_its_length() {
+    let capture = one(1, 100, &[5; 116]);
+    assert_eq!((capture.packets[0].bytes.len(), capture.packets[0].original_len), (100, 100));
+    assert_eq!(capture.clipped, 1);
+    let capture = one(1, 0, &[5; 116]);
+    assert_eq!((capture.packets[0].bytes.len(), capture.clipped), (116, 0), "the length is not known");
+    let capture = one(1, 116, &[5; 116]);
+    assert_eq!((capture.packets[0].bytes.len(), capture.clipped), (116, 0));
+}
+
+#[test]
+fn packets_of_links_without_ethernet_are_told_from_frames() {
+    let capture = one(101, 34, &[0x45; 30]);
+    let packet = &capture.packets[0];
+    assert_eq!((packet.bytes.len(), packet.original_len), (44, 48));
+    assert_eq!((packet.made_header, capture.other_links), (Some(MadeHeader { sender: None }), 0));
+    assert_eq!(one(1, 34, &[0x45; 34]).packets[0].made_header, None);
 }
 
 #[test]

@@ -19,10 +19,11 @@ pub mod pcap;
 pub mod tcp;
 pub mod udp;
 
+mod capture_links;
 mod faults;
 mod heard;
 
-pub use capture::{Capture, CaptureError, CapturedPacket};
+pub use capture::{Capture, CaptureError, CapturedPacket, MadeHeader};
 pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
 pub use heard::Heard;
 pub use ipv4::{Ipv4, Ipv4Repr};

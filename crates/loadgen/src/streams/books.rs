@@ -22,7 +22,7 @@ pub struct StreamBook {
     batches: Batches<Mean>,
     /// Empty if there are no flows, or too many.
     flows: Vec<FlowBook>,
-    /// What was made of the capture that is sent.
+    /// What was made of the capture that is sent; `not_sent` is of the window's begin.
     replay: Option<ReplayStats>,
 }
 
@@ -118,6 +118,10 @@ impl StreamBook {
         self.reordered += other.reordered;
         self.latency.merge(&other.latency);
         self.batches.merge(&other.batches);
+        if let (Some(replay), Some(more)) = (&mut self.replay, &other.replay) {
+            replay.sent_before += more.sent_before;
+            replay.not_sent += more.not_sent;
+        }
         for (flow, more) in self.flows.iter_mut().zip(&other.flows) {
             flow.offered += more.offered;
             flow.delivered += more.delivered;
@@ -152,7 +156,10 @@ impl StreamBook {
             confidence_95: self.batches.confidence(span),
             batches: self.batches.as_long_as(all).summaries(),
             flows: (!self.flows.is_empty()).then(|| self.flow_summary()),
-            replay: self.replay.clone(),
+            replay: self
+                .replay
+                .clone()
+                .map(|replay| ReplayStats { not_sent: replay.not_sent.saturating_sub(offered), ..replay }),
         }
     }
 

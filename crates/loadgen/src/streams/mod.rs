@@ -47,7 +47,7 @@ use mix::{Mix, Shape, courses};
 pub use packet::{Net, NetError};
 pub use replay::ReplayStats;
 use replay::{OnTheirWay, Replay};
-pub use replay_config::{Filter, Protocol, ReplayConfig, Stations, Timing, Truncated};
+pub use replay_config::{EthernetHeader, Filter, Protocol, ReplayConfig, Stations, Timing, Truncated};
 pub use sizes::{SizeOrder, Sizes, SizesError};
 use source::Source;
 pub use sweep::{Field, Order, SweepConfig};
@@ -354,7 +354,16 @@ impl Streams {
     /// An empty book for each stream, of a window that begins now.
     pub(crate) fn books(&self, begin: Ps, traffic: &TrafficConfig) -> Vec<StreamBook> {
         let book = |(place, (lane, stream)): (usize, (&Lane, &StreamConfig))| {
-            let replay = lane.source.replay().map(|replay| replay.stats.clone());
+            let replay = lane.source.replay().map(|replay| {
+                // Without an end, all of it once.
+                let planned = frames_at_most(stream, Some(replay)).unwrap_or(replay.count());
+                let sent_before = lane.clock.state.index;
+                ReplayStats {
+                    sent_before,
+                    not_sent: planned.saturating_sub(sent_before),
+                    ..replay.stats.clone()
+                }
+            });
             StreamBook::new(begin, stream.name(place), lane.flows_returned_below.len(), replay)
         };
         self.lanes.iter().zip(&traffic.streams).enumerate().map(book).collect()

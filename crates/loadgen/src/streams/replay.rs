@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use doorbell_sim::{Frame, Ps};
-use doorbell_wire::{Capture, LinkConfig, MacAddr};
+use doorbell_wire::{Capture, LinkConfig, MacAddr, MadeHeader};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::config::StreamConfig;
@@ -58,7 +58,7 @@ impl Replay {
             let ReplayStats { filtered, oversize, truncated, other_links, .. } = replay.stats;
             return Err(format!(
                 "{} has no packet to send: {filtered} are left out by replay.only, {oversize} too large, {truncated} \
-                 truncated, {other_links} of other links than Ethernet",
+                 truncated, {other_links} of links other than Ethernet, Linux cooked, raw IP and BSD loopback",
                 path.display()
             ));
         }
@@ -76,6 +76,8 @@ impl Replay {
         let mut stats = ReplayStats {
             other_links: capture.other_links,
             incomplete: u64::from(capture.incomplete),
+            fcs_removed: capture.fcs_removed,
+            clipped: capture.clipped,
             ..ReplayStats::default()
         };
         let of_traffic = |address: MacAddr| (config.stations == Stations::Traffic).then_some(address);
@@ -85,14 +87,19 @@ impl Replay {
         );
         let (mut packets, mut first, mut last) = (Vec::new(), None, 0u128);
         for packet in capture.packets {
-            let at = packet.at;
-            let Some(bytes) = shaped(packet.bytes, packet.original_len, &config, &mut stats) else {
+            let (at, made_header) = (packet.at, packet.made_header);
+            let Some(mut bytes) = shaped(packet.bytes, packet.original_len, &config, &mut stats) else {
                 continue;
             };
+            if let Some(made) = made_header {
+                put_header(&mut bytes, made, &config, traffic);
+            }
             let Some(bytes) = addressed(bytes, stations, &config, &mut stats) else { continue };
+            stats.header_made += u64::from(made_header.is_some());
             stats.backward += u64::from(at < last);
             last = last.max(at);
             let since = last - *first.get_or_insert(last);
+            stats.length_ns = u64::try_from(since / u128::from(Ps::from_ns(1).0)).unwrap_or(u64::MAX);
             let content = content(&bytes, returned);
             packets.push(Packet { bytes, at: u64::try_from(since).unwrap_or(u64::MAX), content });
         }
@@ -162,6 +169,14 @@ impl Replay {
         };
         if same { Ok(()) } else { Err(Mismatch::Payload) }
     }
+}
+
+/// Fills in the addresses of a header that the packet was recorded without.
+fn put_header(bytes: &mut [u8], made: MadeHeader, config: &ReplayConfig, traffic: &TrafficConfig) {
+    let destination = config.ethernet.destination.unwrap_or(traffic.destination);
+    let source = config.ethernet.source.or(made.sender).unwrap_or(traffic.source);
+    bytes[..6].copy_from_slice(&destination.0);
+    bytes[6..ADDRESS_BYTES].copy_from_slice(&source.0);
 }
 
 /// A hash of what of a packet must come back as it was.

@@ -1,7 +1,7 @@
 //! How a capture is sent, as configuration files write it, and which of its packets are.
 
 use doorbell_sim::{Bytes, Frame};
-use doorbell_wire::EtherType;
+use doorbell_wire::{EtherType, MacAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ pub struct ReplayConfig {
     pub source_net: Option<Net>,
     /// Move the receivers' IP addresses into this network.
     pub destination_net: Option<Net>,
+    /// The Ethernet header of packets that were recorded without one.
+    pub ethernet: EthernetHeader,
     /// What becomes of packets of which not all bytes were captured.
     pub truncated: Truncated,
     /// Leave out packets with more bytes, FCS included, 64 B to 16 KiB.
@@ -42,6 +44,7 @@ impl Default for ReplayConfig {
             stations: Stations::default(),
             source_net: None,
             destination_net: None,
+            ethernet: EthernetHeader::default(),
             truncated: Truncated::default(),
             largest: Bytes(FRAME_SIZE_MAX),
             only: Filter::default(),
@@ -69,6 +72,16 @@ pub enum Stations {
     Capture,
     /// From the generator to its NIC.
     Traffic,
+}
+
+/// The Ethernet header of packets of links that have none. `source`, `destination` and `stations` of the stream go before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EthernetHeader {
+    /// The sender; without it, the sender that a Linux cooked capture names, or else the generator.
+    pub source: Option<MacAddr>,
+    /// The receiver; without it, the generator's NIC.
+    pub destination: Option<MacAddr>,
 }
 
 /// What becomes of packets of which not all bytes were captured.
@@ -143,6 +156,11 @@ impl ReplayConfig {
                 "replay.largest = \"{}\" is out of range; it must be from \"64B\" to \"16KiB\"",
                 self.largest
             ));
+        }
+        if self.ethernet.source.is_some_and(MacAddr::is_group) {
+            return Some(
+                "replay.ethernet.source is a group address; a sender's first byte is even".to_owned(),
+            );
         }
         if self.timing == Timing::Rate && self.speed != Decimal::ONE {
             return Some(

@@ -82,7 +82,7 @@ fn packets_are_sent_as_they_are_when_their_stamps_say_and_are_known_when_they_ar
         // Two ways of the first packet's 72 bytes and 4 more, 80 ps each, and 2 µs.
         assert!((latency.min - 2.0 * (2_000.0 + 84.0 * 0.08)).abs() < 1.0, "{}", latency.min);
         let stats = summary.streams[0].replay.clone().unwrap();
-        assert_eq!(stats, ReplayStats { packets: 10, ..ReplayStats::default() });
+        assert_eq!(stats, ReplayStats { packets: 10, length_ns: 6_381, ..ReplayStats::default() });
     }
 }
 
@@ -128,7 +128,14 @@ fn what_the_capture_has_that_a_wire_has_not_is_counted() {
     let stats = bench.generator.summary(Ps::ZERO).unwrap().streams[0].replay.clone().unwrap();
     assert_eq!(
         stats,
-        ReplayStats { packets: 11, oversize: 1, padded: 1, backward: 1, ..ReplayStats::default() }
+        ReplayStats {
+            packets: 11,
+            oversize: 1,
+            padded: 1,
+            backward: 1,
+            length_ns: 8_100,
+            ..ReplayStats::default()
+        }
     );
     let sent = sent(&bench);
     assert!((1..10_000).contains(&(sent[3].0 - sent[2].0)), "as soon as the one before has left");
@@ -147,6 +154,88 @@ fn what_the_capture_has_that_a_wire_has_not_is_counted() {
         let stats = bench.generator.summary(Ps::ZERO).unwrap().streams[0].replay.clone().unwrap();
         assert_eq!(stats.truncated, 1);
     }
+}
+
+#[test]
+fn packets_without_an_ethernet_header_get_one() {
+    let here = Here(tempfile::tempdir().unwrap());
+    let mac = [2, 0, 0, 0, 0, 0x77];
+    let put = |link: u32, head: &[u8]| {
+        let words = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, link];
+        let mut file: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        for (second, packet) in (0..).zip([udp(1, 40), udp(2, 40)]) {
+            let packet = [head, &packet[14..]].concat();
+            let words = [0, second, packet.len() as u32, packet.len() as u32];
+            file.extend(words.iter().flat_map(|word: &u32| word.to_le_bytes()));
+            file.extend(packet);
+        }
+        std::fs::write(here.path(), file).unwrap();
+    };
+    let (nic, generator) = ([0x52, 0x54, 0, 0x12, 0x34, 0x56], TrafficConfig::default().source.0);
+    let cooked = [&[0, 0, 0, 1, 0, 6][..], &mac, &[0, 0, 8, 0]].concat();
+    let own =
+        "replay = { ethernet = { source = \"02:00:00:00:00:33\", destination = \"02:00:00:00:00:44\" } }";
+    let of_stream = "source = \"02:00:00:00:00:55\"\n";
+    for (link, head, stream, destination, source) in [
+        (101, &[][..], "", nic, generator),
+        (113, &cooked, "", nic, mac),
+        (113, &cooked, own, [2, 0, 0, 0, 0, 0x44], [2, 0, 0, 0, 0, 0x33]),
+        (113, &cooked, "replay = { stations = \"traffic\" }", nic, generator),
+        (0, &[2, 0, 0, 0], &format!("{of_stream}{own}"), [2, 0, 0, 0, 0, 0x44], [2, 0, 0, 0, 0, 0x55]),
+    ] {
+        put(link, head);
+        let bench = here.bench(stream, swap);
+        let frames =
+            [udp(1, 40), udp(2, 40)].map(|packet| [&destination[..], &source, &packet[12..]].concat());
+        let sent: Vec<Vec<u8>> = sent(&bench).into_iter().map(|(_, bytes)| bytes).collect();
+        assert_eq!(sent, frames, "{link} {stream}");
+        let summary = bench.generator.summary(Ps::ZERO).unwrap();
+        let stats = summary.streams[0].replay.clone().unwrap();
+        assert_eq!((stats.header_made, stats.other_links, summary.frames_delivered), (2, 0, 2));
+    }
+}
+
+#[test]
+fn packets_before_and_after_the_window_are_counted() {
+    let here = Here::with(&ten());
+    let count = |stream: &str, from: u64, to: u64| {
+        let mut bench = Bench::new(LinkConfig::default(), here.traffic(stream, ""), swap);
+        if from > 0 {
+            bench.start();
+            bench.run_until(Ps::from_ns(from));
+        }
+        bench.generator.begin_window(Ps::from_ns(from));
+        if from == 0 {
+            bench.start();
+        }
+        bench.run_until(Ps::from_ns(to));
+        bench.generator.end_window(Ps::from_ns(to));
+        let saved = bench.generator.save();
+        let stream = bench.generator.summary(Ps::ZERO).unwrap().streams[0].clone();
+        let replay = stream.replay.unwrap();
+        // Saved and restored, it is the same.
+        let mut snapshot = doorbell_sim::snapshot::Snapshot::new();
+        saved.put("loadgen", &mut snapshot);
+        assert_eq!(crate::LoadGenState::get("loadgen", &snapshot).unwrap(), saved);
+        (replay.sent_before, stream.frames_offered, replay.not_sent)
+    };
+    // Due at 0, 701, 1404, 2109 … 6381 ns.
+    assert_eq!(count("", 1_000, 1_500), (2, 1, 7));
+    assert_eq!(count("", 0, 100_000), (0, 10, 0));
+    assert_eq!(count("replay = { times = 3 }", 1_000, 1_500), (2, 1, 27));
+    assert_eq!(count("frames = 5", 1_000, 1_500), (2, 1, 2));
+    assert_eq!(count("replay = { times = 0 }", 1_000, 1_500), (2, 1, 7), "of the first time");
+    assert_eq!(count("replay = { times = 0 }", 8_000, 9_000).2, 0);
+    // Longer than any run: the second packet is five years after the first.
+    let here = Here::with(&[(0, udp(1, 40)), (0, udp(2, 40))]);
+    let mut file = std::fs::read(here.path()).unwrap();
+    let second = 24 + 16 + udp(1, 40).len();
+    file[second..second + 4].copy_from_slice(&157_680_000u32.to_le_bytes());
+    std::fs::write(here.path(), file).unwrap();
+    let bench = here.bench("", swap);
+    let stream = bench.generator.summary(Ps::ZERO).unwrap().streams[0].clone();
+    let replay = stream.replay.unwrap();
+    assert_eq!((stream.frames_offered, replay.not_sent, replay.length_ns), (1, 1, 157_680_000_000_000_000));
 }
 
 #[test]
@@ -301,6 +390,10 @@ fn captures_and_what_does_not_go_with_them_are_refused_by_key() {
         ("sweeps = [{ field = \"source-port\", count = 2 }]", "sweeps is of frames"),
         ("arrivals = \"poisson\"", "timing = \"rate\""),
         ("source = \"01:00:00:00:00:01\"", "source is a group address"),
+        (
+            "replay = { ethernet = { source = \"01:00:00:00:00:01\" } }",
+            "replay.ethernet.source is a group address",
+        ),
         ("replay = { speed = 0 }", "replay.speed = 0"),
         ("replay = { speed = 2, timing = \"rate\" }", "replay.speed is of the capture's stamps"),
         ("replay = { largest = \"20KiB\" }", "replay.largest = \"20KiB\""),
