@@ -1,22 +1,30 @@
-//! How much of several things is taken in each cycle.
+//! How much of several resources is taken in each cycle.
 //!
 //! A cycle's counts share one word: five bits each, counting up to 16, with which a field's highest bit says that all are
-//! taken. Cycles that lie [`SPAN`] before the latest booking are forgotten, and nothing is counted that far ahead of it.
+//! taken. A ring counts the [`SPAN`] cycles that end at the *horizon*. Bookings from the horizon on (behind a load that takes
+//! long) are counted in a map; they come into the ring when the horizon moves on. It moves only when a request lies
+//! behind it, to `SPAN` cycles after the *floor*: the owner gives it, and no request is expected from before it. So the ring
+//! forgets no cycle from the floor on, and the answers are those of a table without bounds.
+//!
+//! A request from before the floor is served at once where a later cycle has its entry. This may be too early, never too late;
+//! [`Bookings::late`] counts these.
 //!
 //! Each op asks for several cycles, and a machine has many cores: what a host's caches must hold of each is kept small. So a word has no
 //! room for its cycle's number, but for that of its round, counted from `base`.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::saved::cycle;
 
-/// Cycles that are kept: a round.
+/// Cycles of the ring: a round.
 pub(crate) const SPAN: u64 = 2048;
 const FIELD_BITS: u32 = 5;
 const FULL: u64 = 1 << (FIELD_BITS - 1);
-/// Where a word tells its round, above the counts of eleven things.
+/// Where a word has its round, above the counts of eleven resources.
 const ROUND_AT: u32 = 55;
-/// Cycles of as many rounds as can be told apart.
+/// Cycles of all rounds that a word can tell apart.
 const REACH: u64 = SPAN << (u64::BITS - ROUND_AT);
 /// The bits of the counts.
 const COUNTS: u64 = (1 << ROUND_AT) - 1;
@@ -41,19 +49,35 @@ pub(crate) struct Cycle {
     pub counts: u64,
 }
 
+/// What is saved of [`Bookings`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct BookingsState {
+    /// The cycles in which something is taken.
+    cycles: Vec<Cycle>,
+    #[serde(deserialize_with = "cycle")]
+    horizon: u64,
+    #[serde(deserialize_with = "cycle")]
+    late: u64,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Bookings {
     /// The counts of a cycle in which nothing is taken.
     fresh: u64,
-    /// The first cycle that can be told, a multiple of [`STEP`]: of the latest booking's, the one before.
+    /// The first cycle of round 0, a multiple of [`STEP`].
     base: u64,
+    /// Cycles from `base` to the horizon.
+    reach: u64,
     words: Box<[u64; SPAN as usize]>,
     fields: u32,
+    /// Counts of cycles from the horizon on.
+    far: BTreeMap<u64, u64>,
+    late: u64,
 }
 
 impl Bookings {
-    /// Of things of which there are so many.
+    /// Of resources with these limits.
     pub(crate) fn new(limits: &[u32]) -> Bookings {
         let mut fresh = 0;
         for (field, limit) in (0..).zip(limits) {
@@ -61,15 +85,17 @@ impl Bookings {
             fresh |= (FULL - u64::from(*limit)) << (field * FIELD_BITS);
         }
         let fields = limits.len() as u32;
-        assert!(fields * FIELD_BITS <= ROUND_AT, "a word has room for eleven things");
-        Bookings { fresh, base: 0, words: all_free(fresh), fields }
+        assert!(fields * FIELD_BITS <= ROUND_AT, "a word has room for eleven resources");
+        let (words, far) = (all_free(fresh), BTreeMap::new());
+        Bookings { fresh, base: 0, reach: SPAN, words, fields, far, late: 0 }
     }
 
-    /// Takes this where nothing that these guards stand for is all taken. Whether that is so, or nothing is counted there any more.
+    /// Takes this unless one of the resources of these guards is taken up. Returns whether it was free. No further request is
+    /// expected from before `floor`.
     #[inline(always)]
-    pub(crate) fn try_take(&mut self, at: u64, guards: u64, take: u64) -> bool {
-        if at.wrapping_sub(self.base) >= REACH && !self.reach(at) {
-            return true;
+    pub(crate) fn try_take(&mut self, at: u64, guards: u64, take: u64, floor: u64) -> bool {
+        if at.wrapping_sub(self.base) >= self.reach && !self.reach(at, floor) {
+            return self.take_beyond(at, guards, take);
         }
         let fresh = self.fresh;
         let round = (at.wrapping_sub(self.base) / SPAN) << ROUND_AT;
@@ -78,6 +104,8 @@ impl Bookings {
         if (*word ^ round) >> ROUND_AT != 0 {
             if *word < round {
                 *word = round | (fresh + take);
+            } else {
+                self.late += 1;
             }
             return true;
         }
@@ -88,14 +116,32 @@ impl Bookings {
         free
     }
 
+    /// The same for a cycle that the ring does not count.
+    #[cold]
+    fn take_beyond(&mut self, at: u64, guards: u64, take: u64) -> bool {
+        if at < self.base {
+            self.late += 1;
+            return true;
+        }
+        let word = self.far.entry(at).or_insert(self.fresh);
+        let free = *word & guards == 0;
+        if free {
+            *word += take;
+        }
+        free
+    }
+
     #[inline(always)]
     pub(crate) fn counts(&self, at: u64) -> u64 {
-        let word = self.words[(at % SPAN) as usize];
         let from_base = at.wrapping_sub(self.base);
+        if from_base >= self.reach {
+            return self.far.get(&at).copied().unwrap_or(0);
+        }
+        let word = self.words[(at % SPAN) as usize];
         if from_base / SPAN == word >> ROUND_AT { word & COUNTS } else { 0 }
     }
 
-    /// The first cycle from `from` on in which nothing that these guards stand for is all taken.
+    /// The first cycle from `from` on in which no resource of these guards is taken up.
     #[inline(always)]
     pub(crate) fn first_free(&self, from: u64, guards: u64) -> u64 {
         let mut at = from;
@@ -106,40 +152,74 @@ impl Bookings {
     }
 
     #[inline(always)]
-    pub(crate) fn take(&mut self, at: u64, take: u64) {
-        self.try_take(at, 0, take);
+    pub(crate) fn take(&mut self, at: u64, take: u64, floor: u64) {
+        self.try_take(at, 0, take, floor);
     }
 
-    /// Counts rounds from a later cycle on, so that this one's can be told. Whether it can: not if it is long gone.
+    /// Requests from before the floor whose cycle was forgotten: they may have been served too early.
+    pub(crate) fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// The same, and counts from zero again.
+    pub(crate) fn take_late(&mut self) -> u64 {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Moves the horizon on. Returns whether the ring counts this cycle then.
     #[cold]
-    fn reach(&mut self, at: u64) -> bool {
-        if at < self.base {
-            return false;
+    fn reach(&mut self, at: u64, floor: u64) -> bool {
+        if at >= self.base && floor + SPAN > self.base + self.reach {
+            self.advance(floor + SPAN);
         }
-        let base = base_for(at);
-        let rounds = (base - self.base) / SPAN;
-        for word in self.words.iter_mut() {
-            *word = if *word >> ROUND_AT < rounds { self.fresh } else { *word - (rounds << ROUND_AT) };
-        }
-        self.base = base;
-        true
+        at.wrapping_sub(self.base) < self.reach
     }
 
-    /// The cycles in which something is taken.
-    pub(crate) fn save(&self) -> Vec<Cycle> {
+    /// Moves the horizon on to this cycle; what lies before it comes into the ring.
+    fn advance(&mut self, horizon: u64) {
+        let base = base_for(horizon - 1).max(self.base);
+        let rounds = (base - self.base) / SPAN;
+        if rounds > 0 {
+            for word in self.words.iter_mut() {
+                *word = if *word >> ROUND_AT < rounds { self.fresh } else { *word - (rounds << ROUND_AT) };
+            }
+        }
+        (self.base, self.reach) = (base, horizon - base);
+        while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
+            let (at, counts) = next.remove_entry();
+            self.put(at, counts);
+        }
+    }
+
+    /// The ring has these counts of a cycle before the horizon; those that come later are put later.
+    fn put(&mut self, at: u64, counts: u64) {
+        if at >= self.base {
+            self.words[(at % SPAN) as usize] = ((at - self.base) / SPAN) << ROUND_AT | counts;
+        }
+    }
+
+    pub(crate) fn save(&self) -> BookingsState {
         let cycle = |(index, word): (u64, &u64)| Cycle {
             number: self.base + (word >> ROUND_AT) * SPAN + index,
             counts: word & COUNTS,
         };
         let taken = |(_, word): &(u64, &u64)| *word & COUNTS != self.fresh;
-        (0..).zip(self.words.iter()).filter(taken).map(cycle).collect()
+        let near = (0..).zip(self.words.iter()).filter(taken).map(cycle);
+        let far = self.far.iter().map(|(number, counts)| Cycle { number: *number, counts: *counts });
+        BookingsState { cycles: near.chain(far).collect(), horizon: self.base + self.reach, late: self.late }
     }
 
-    /// Those that were saved, of the same things.
-    pub(crate) fn restored(&self, saved: Vec<Cycle>) -> Result<Bookings, String> {
-        let mut words = all_free(self.fresh);
-        let base = base_for(saved.iter().map(|cycle| cycle.number).max().unwrap_or(0));
-        for cycle in saved {
+    /// Those that were saved, of the same resources.
+    pub(crate) fn restored(&self, saved: BookingsState) -> Result<Bookings, String> {
+        let BookingsState { mut cycles, horizon, late } = saved;
+        if horizon < SPAN {
+            return Err("units are taken in no cycle of theirs".into());
+        }
+        let base = base_for(horizon - 1);
+        let (words, far) = (all_free(self.fresh), BTreeMap::new());
+        let mut restored = Bookings { words, far, base, reach: horizon - base, late, ..*self };
+        cycles.sort_by_key(|cycle| cycle.number);
+        for cycle in cycles {
             let fields_are_sound = (0..self.fields).all(|index| {
                 let field = |counts: u64| counts >> (index * FIELD_BITS) & (2 * FULL - 1);
                 (field(self.fresh)..=FULL).contains(&field(cycle.counts))
@@ -147,22 +227,23 @@ impl Bookings {
             if !fields_are_sound || cycle.counts >> (self.fields * FIELD_BITS) != 0 {
                 return Err("more units are taken than there are".into());
             }
-            if cycle.number >= base {
-                let round = (cycle.number - base) / SPAN;
-                words[(cycle.number % SPAN) as usize] = round << ROUND_AT | cycle.counts;
+            if cycle.number >= horizon {
+                restored.far.insert(cycle.number, cycle.counts);
+            } else {
+                restored.put(cycle.number, cycle.counts);
             }
         }
-        Ok(Bookings { words, base, ..*self })
+        Ok(restored)
     }
 }
 
-/// From where rounds are counted if this is the latest booking.
+/// From where rounds are counted if this is the last cycle of the ring.
 fn base_for(latest: u64) -> u64 {
     (latest / STEP).saturating_sub(1) * STEP
 }
 
 fn all_free(fresh: u64) -> Box<[u64; SPAN as usize]> {
-    vec![fresh; SPAN as usize].into_boxed_slice().try_into().expect("as many as asked for")
+    vec![fresh; SPAN as usize].into_boxed_slice().try_into().expect("the vector has SPAN words")
 }
 
 #[cfg(test)]
@@ -172,49 +253,77 @@ mod tests {
 
     const LIMITS: [u32; 11] = [3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 16];
 
+    /// Counts without bounds: what is taken of the first two resources in each cycle.
+    #[derive(Default)]
+    struct Reference(BTreeMap<u64, [u32; 2]>);
+
+    impl Reference {
+        fn take(&mut self, from: u64, field: u32) -> u64 {
+            let taken = |at: &u64| self.0.get(at).map_or(0, |taken| taken[field as usize]);
+            let at = (from..).find(|at| taken(at) < LIMITS[field as usize]).expect("some cycle is free");
+            self.0.entry(at).or_default()[field as usize] += 1;
+            at
+        }
+    }
+
     proptest! {
         #[test]
-        fn rounds_tell_cycles_apart_as_their_numbers_would(
+        fn near_and_far_bookings_are_answered_as_by_a_table_without_bounds(
             ops in proptest::collection::vec((0usize..100, 0u64..4 << 20, 0u64..40, 0u32..2), 1..600),
         ) {
-            // Counts of each cycle with its number in full: what is taken of the first two things.
-            let (mut bookings, mut plain) = (Bookings::new(&LIMITS), vec![(0u64, [0u32; 2]); SPAN as usize]);
-            let mut now = 1;
+            let (mut bookings, mut reference) = (Bookings::new(&LIMITS), Reference::default());
+            let mut floor = 1;
             for (kind, far, near, field) in ops {
-                now += if kind == 0 { far } else { near / 10 };
-                let mut at = now + near;
-                let expected = loop {
-                    let (cycle, taken) = &mut plain[(at % SPAN) as usize];
-                    if *cycle > at {
-                        break at;
-                    }
-                    *taken = if *cycle < at { [0; 2] } else { *taken };
-                    *cycle = at;
-                    if taken[field as usize] < LIMITS[field as usize] {
-                        taken[field as usize] += 1;
-                        break at;
-                    }
-                    at += 1;
-                };
-                let mut at = now + near;
-                prop_assert_eq!(bookings.first_free(at, guard(field)), expected);
-                while !bookings.try_take(at, guard(field), one(field)) {
+                floor += if kind == 0 { far } else { near / 10 };
+                // Behind the horizon, and there again where the entries of near cycles are.
+                let ahead = if kind % 8 == 1 { (1 + far % 3) * SPAN + near % 4 } else { near };
+                let from = floor + ahead;
+                let expected = reference.take(from, field);
+                prop_assert_eq!(bookings.first_free(from, guard(field)), expected);
+                let mut at = from;
+                while !bookings.try_take(at, guard(field), one(field), floor) {
                     at += 1;
                 }
                 prop_assert_eq!(at, expected);
                 let restored = bookings.restored(bookings.save()).unwrap();
-                prop_assert_eq!((restored.base, &restored.words), (bookings.base, &bookings.words));
+                prop_assert_eq!((restored.base, restored.reach), (bookings.base, bookings.reach));
+                prop_assert_eq!((&restored.words, &restored.far), (&bookings.words, &bookings.far));
+            }
+            prop_assert_eq!(bookings.late(), 0);
+        }
+
+        #[test]
+        fn requests_from_before_the_floor_are_right_unless_they_are_counted(
+            ops in proptest::collection::vec((0u64..300, 0u64..20_000, 0u32..2), 1..600),
+        ) {
+            let (mut bookings, mut reference) = (Bookings::new(&LIMITS), Reference::default());
+            let mut floor = 20_000;
+            for (later, back, field) in ops {
+                floor += later;
+                let from = floor + 5_000 - back;
+                let late = bookings.late();
+                let mut at = from;
+                while !bookings.try_take(at, guard(field), one(field), floor) {
+                    at += 1;
+                }
+                if bookings.late() == late {
+                    prop_assert_eq!(at, reference.take(from, field));
+                } else {
+                    prop_assert!(from < floor && at <= reference.take(from, field), "early, never late");
+                }
             }
         }
     }
 
     #[test]
-    fn what_is_long_gone_is_not_counted() {
+    fn a_request_for_a_forgotten_cycle_is_served_at_once_and_counted() {
         let mut bookings = Bookings::new(&LIMITS);
-        let late = 100 * REACH;
-        assert!(bookings.try_take(late, guard(3), one(3)));
-        assert!(!bookings.try_take(late, guard(3), one(3)));
-        assert!([0; 2].iter().all(|_| bookings.try_take(5, guard(3), one(3))), "nobody knows any more");
-        assert_eq!(bookings.save().len(), 1);
+        let floor = 100 * REACH;
+        assert!(bookings.try_take(floor, guard(3), one(3), floor));
+        assert!(!bookings.try_take(floor, guard(3), one(3), floor));
+        assert_eq!(bookings.late(), 0);
+        assert!([0; 2].iter().all(|_| bookings.try_take(5, guard(3), one(3), floor)));
+        assert!([0; 2].iter().all(|_| bookings.try_take(floor - SPAN, guard(3), one(3), floor)));
+        assert_eq!((bookings.save().cycles.len(), bookings.late()), (1, 4));
     }
 }

@@ -283,12 +283,18 @@ impl Core {
 
     /// What was counted since the beginning.
     pub fn stats(&self) -> CoreStats {
-        on_engine!(ref self, core => core.common().stats())
+        self.with_late(on_engine!(ref self, core => core.common().stats()))
     }
 
     /// What was counted, and that nothing happens until `cycle` (WFI).
     pub fn stats_until(&self, cycle: u64) -> CoreStats {
-        on_engine!(ref self, core => core.common().stats_until(cycle))
+        self.with_late(on_engine!(ref self, core => core.common().stats_until(cycle)))
+    }
+
+    /// With what units and shared stages have counted themselves.
+    fn with_late(&self, mut stats: CoreStats) -> CoreStats {
+        stats.counts.late_bookings += on_engine!(ref self, core => core.late());
+        stats
     }
 
     /// The configuration.

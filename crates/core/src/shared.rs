@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bookings::{Bookings, Cycle, SPAN, guard, one};
+use crate::bookings::{Bookings, BookingsState, guard, one};
 use crate::config::PipelineConfig;
 use crate::occupancy::Occupancy;
 use crate::saved::{cycle, cycles};
@@ -25,7 +25,7 @@ pub(crate) enum Stage {
     Drain,
 }
 
-/// How far behind the other a thread may fall and still find the cycles that it has left; what is older is forgotten.
+/// How far behind the other a thread may fall; it fetches nothing before.
 pub(crate) const BEHIND_MAX: u64 = 1024;
 /// Parts of a cycle in which paces are kept.
 const PARTS: u64 = 256;
@@ -53,8 +53,6 @@ pub(crate) struct Shared {
     pub queue: Occupancy,
     /// Neither thread fetches anything before.
     pub floor: u64,
-    /// The latest cycle in which an op is dispatched.
-    newest: u64,
     paces: [Pace; 2],
     /// The thread whose ops are priced.
     thread: usize,
@@ -65,12 +63,10 @@ pub(crate) struct Shared {
 /// What is saved of [`Shared`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SharedState {
-    stages: Vec<Cycle>,
+    stages: BookingsState,
     queue: Occupancy,
     #[serde(deserialize_with = "cycle")]
     floor: u64,
-    #[serde(deserialize_with = "cycle")]
-    newest: u64,
     paces: [Pace; 2],
     thread: bool,
     #[serde(deserialize_with = "cycles")]
@@ -91,7 +87,6 @@ impl Shared {
             stages: Bookings::new(&limits),
             queue: Occupancy::new(config.iq),
             floor: 0,
-            newest: 0,
             paces: [Pace { last: 0, gap: PARTS }; 2],
             thread: 0,
             rival: None,
@@ -126,7 +121,7 @@ impl Shared {
                 _ => break,
             }
         }
-        self.stages.take(at, one(Stage::Fetch as u32));
+        self.stages.take(at, one(Stage::Fetch as u32), self.floor);
         self.paces[self.thread] = Pace { last: at, gap };
         at
     }
@@ -141,23 +136,31 @@ impl Shared {
     #[inline]
     pub(crate) fn take(&mut self, stage: Stage, from: u64) -> u64 {
         let at = self.first(stage, from);
-        self.stages.take(at, one(stage as u32));
+        self.stages.take(at, one(stage as u32), self.floor);
         at
     }
 
     /// Dispatches an op in the first cycle from `from` on with a slot and an entry of the issue queue.
     #[inline]
     pub(crate) fn dispatch(&mut self, from: u64) -> u64 {
-        // Where slots are not counted any more, both threads would have all of them.
-        let mut at = from.max((self.newest + 1).saturating_sub(SPAN));
+        let mut at = from;
         loop {
             let slot = self.first(Stage::Dispatch, at);
             at = self.queue.first_free(slot);
             if at == slot {
-                self.newest = self.newest.max(at);
                 return self.take(Stage::Dispatch, at);
             }
         }
+    }
+
+    /// Requests from before what is remembered ([`Bookings::late`]).
+    pub(crate) fn late(&self) -> u64 {
+        self.stages.late()
+    }
+
+    /// The same, and counts from zero again.
+    pub(crate) fn take_late(&mut self) -> u64 {
+        self.stages.take_late()
     }
 
     pub(crate) fn save(&self) -> SharedState {
@@ -165,7 +168,6 @@ impl Shared {
             stages: self.stages.save(),
             queue: self.queue.clone(),
             floor: self.floor,
-            newest: self.newest,
             paces: self.paces,
             thread: self.thread == 1,
             rival: self.rival.into_iter().collect(),
@@ -182,7 +184,6 @@ impl Shared {
             stages: self.stages.restored(state.stages)?,
             queue: state.queue,
             floor: state.floor,
-            newest: state.newest,
             paces: state.paces,
             thread: usize::from(state.thread),
             rival: state.rival.first().copied(),

@@ -169,6 +169,8 @@ stats! {
         lq_cycles,
         /// Cycles that stores were in the store queue, summed over stores.
         sq_cycles,
+        /// Requests for slots or units of cycles that were forgotten, served at once: an error of the model.
+        late_bookings,
     }
 }
 

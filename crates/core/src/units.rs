@@ -5,16 +5,15 @@
 //! scheduler that lives cycle by cycle: a unit that is not pipelined is reserved ahead for an older op that is not ready yet,
 //! where hardware would start a younger one that is.
 //!
-//! Far ahead of the oldest booking that matters, ports are not counted ([`bookings`](crate::bookings)); units that are not pipelined
-//! are ([`long_units`](crate::long_units)).
+//! Ports are counted in [`bookings`](crate::bookings), units that are not pipelined in [`long_units`](crate::long_units).
 
 use doorbell_sim::op::OpClass;
 use serde::{Deserialize, Serialize};
 
-use crate::bookings::{Bookings, Cycle, guard, one};
+use crate::bookings::{Bookings, BookingsState, guard, one};
 use crate::config::PipelineConfig;
 use crate::long_units::LongUnits;
-use crate::saved::Cycles;
+use crate::saved::{Cycles, cycle};
 
 /// What is counted. The first two are ports, the others kinds of unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +47,20 @@ struct Need {
 pub(crate) struct Units {
     needs: [Need; OpClass::COUNT],
     taken: Bookings,
+    /// No op will issue before.
+    floor: u64,
     /// Before this cycle no unit of the pool is free.
     hints: [u64; POOLS],
     /// The units of each pool, as far as they are not pipelined.
     long: [LongUnits; POOLS],
 }
 
-/// What is saved of [`Units`]: the cycles in which something is taken.
+/// What is saved of [`Units`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct UnitsState {
-    cycles: Vec<Cycle>,
+    taken: BookingsState,
+    #[serde(deserialize_with = "cycle")]
+    floor: u64,
     hints: Cycles<POOLS>,
     long: [LongUnits; POOLS],
 }
@@ -83,7 +86,8 @@ impl Units {
             let small = |cycles: u32| u16::try_from(cycles).expect("validate() lets up to 1000 through");
             Need { pool, latency: small(latency), interval: small(interval) }
         });
-        Units { needs, taken: Bookings::new(&limits), hints: [0; POOLS], long: limits.map(LongUnits::new) }
+        let (taken, long) = (Bookings::new(&limits), limits.map(LongUnits::new));
+        Units { needs, taken, floor: 0, hints: [0; POOLS], long }
     }
 
     /// Cycles from issue to result.
@@ -96,6 +100,7 @@ impl Units {
     #[inline(always)]
     pub(crate) fn issue(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
         let Need { pool, interval, .. } = self.needs[class as usize];
+        self.floor = floor;
         if interval > 1 {
             return self.issue_long(class, from, floor);
         }
@@ -104,7 +109,7 @@ impl Units {
         let mut at = from.max(*hint);
         let guards = guard(pool as u32) | guard(Pool::Issue as u32);
         let take = one(pool as u32) | one(Pool::Issue as u32);
-        while !self.taken.try_take(at, guards, take) {
+        while !self.taken.try_take(at, guards, take, floor) {
             *hint += u64::from(*hint == at);
             at += 1;
         }
@@ -120,7 +125,7 @@ impl Units {
         loop {
             let (unit, free) = self.long[need.pool as usize].first_free(at, interval);
             if self.taken.counts(free) & GUARD == 0 {
-                self.taken.take(free, one(Pool::Issue as u32));
+                self.taken.take(free, one(Pool::Issue as u32), floor);
                 self.long[need.pool as usize].start(unit, free, interval, floor);
                 return free;
             }
@@ -131,25 +136,42 @@ impl Units {
     /// Writes a result in the first cycle from `from` on.
     #[inline(always)]
     pub(crate) fn write_back(&mut self, from: u64) -> u64 {
+        const GUARD: u64 = guard(Pool::Writeback as u32);
         let mut at = from;
-        while !self.taken.try_take(at, guard(Pool::Writeback as u32), one(Pool::Writeback as u32)) {
+        while !self.taken.try_take(at, GUARD, one(Pool::Writeback as u32), self.floor) {
             at += 1;
         }
         at
     }
 
+    /// Requests from before what is remembered ([`Bookings::late`]).
+    pub(crate) fn late(&self) -> u64 {
+        self.taken.late()
+    }
+
+    /// The same, and counts from zero again.
+    pub(crate) fn take_late(&mut self) -> u64 {
+        self.taken.take_late()
+    }
+
     pub(crate) fn save(&self) -> UnitsState {
-        UnitsState { cycles: self.taken.save(), hints: Cycles(self.hints), long: self.long.clone() }
+        UnitsState {
+            taken: self.taken.save(),
+            floor: self.floor,
+            hints: Cycles(self.hints),
+            long: self.long.clone(),
+        }
     }
 
     pub(crate) fn restore(&mut self, state: UnitsState) -> Result<(), String> {
-        let taken = self.taken.restored(state.cycles)?;
+        let taken = self.taken.restored(state.taken)?;
         for need in &self.needs {
             let pool = need.pool as usize;
             self.long[pool].check(&state.long[pool], u64::from(need.interval))?;
         }
         self.long = state.long;
         self.taken = taken;
+        self.floor = state.floor;
         self.hints = state.hints.0;
         Ok(())
     }

@@ -282,6 +282,11 @@ impl InOrder {
         }
     }
 
+    /// Requests for cycles that were forgotten.
+    pub(crate) fn late(&self) -> u64 {
+        self.units.late()
+    }
+
     pub(crate) fn save(&self) -> InOrderState {
         InOrderState::new(&self.units, &self.state)
     }

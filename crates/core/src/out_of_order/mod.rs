@@ -324,8 +324,16 @@ impl OutOfOrder {
         }
     }
 
-    /// What threads share goes to the other's side, and the other way.
+    /// Requests for cycles that were forgotten, which are not in the counts yet.
+    pub(crate) fn late(&self) -> u64 {
+        self.units.late() + self.state.common.shared.as_ref().map_or(0, |shared| shared.late())
+    }
+
+    /// What threads share goes to the other's side, and the other way. What the other has counted stays with it.
     pub(crate) fn exchange(&mut self, other: &mut OutOfOrder) {
+        let Common { counts, shared, .. } = &mut other.state.common;
+        counts.late_bookings +=
+            other.units.take_late() + shared.as_mut().map_or(0, |shared| shared.take_late());
         std::mem::swap(&mut self.units, &mut other.units);
         self.state.common.exchange(&mut other.state.common);
     }
