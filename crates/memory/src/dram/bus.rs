@@ -355,3 +355,28 @@ impl Activations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn stretches_near_and_far_are_found_as_in_a_list_without_bounds(
+            ops in proptest::collection::vec((0u64..200, 0u64..400, 1u64..60, 0u64..600), 1..300),
+        ) {
+            let (mut paid, mut all, mut past) = (Paid::default(), Vec::<(u64, u64)>::new(), 0);
+            for (later, ahead, length, look) in ops {
+                past += later / 8;
+                let far = if later % 8 == 0 { 10 * ahead } else { ahead };
+                let stretch = (past + far, past + far + length);
+                paid.add(stretch.0, stretch.1, past);
+                all.push(stretch);
+                let at = past + look;
+                let expected = all.iter().filter(|(from, to)| (*from..*to).contains(&at)).map(|paid| paid.1).min();
+                prop_assert_eq!(paid.end(at), expected);
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! A channel and its controller: finds the cycles for an access's commands.
 
-use super::bank::{Bank, OPEN, Period, TIRES_MAX};
+use super::bank::{Bank, OPEN, Period, Reopening, TIRES_MAX};
 use super::bus::{Activations, Bus};
 use super::config::{DramConfig, PagePolicy};
 use super::mapping::{GROUP_BITS, Place};
@@ -204,7 +204,7 @@ impl Channel {
         if period.row != query.place.row || query.from > Self::closes(query, period) {
             return None;
         }
-        let from = query.from.max(period.activated + self.timing.rcd);
+        let from = query.from.max(query.bank.open_from(index, self.timing.rcd));
         let column = self.bus.find(from, query.write, query.place.group);
         let in_time = if index + 1 < end || period.closed != OPEN {
             // Given before the precharge, it only delays that: FR-FCFS serves hits first.
@@ -286,16 +286,13 @@ impl Channel {
             Found::Conflict => self.stats.row_conflicts += 1,
         }
         if let Some(index) = plan.hit {
-            let period = bank.period_mut(index);
-            period.last = period.last.max(plan.column);
-            period.ready = period.ready.max(ready).min(period.closed);
-            let late = ready.saturating_sub(period.closed);
-            let behind = (bank.periods().len() - 1 - index) as u64;
+            let clocks = Reopening { rp: self.timing.rp, rcd: self.timing.rcd };
+            let (late, behind) = bank.hit(index, plan.column, ready, clocks, self.past);
             if late > 0 {
                 // What follows has been promised its time; who comes next in this bank waits for it.
                 bank.delay_last(late);
             }
-            return delayed + late * behind;
+            return delayed + late * behind as u64;
         }
         let Some(opening) = plan.opening else { return delayed };
         if self.policy == PagePolicy::Adaptive && opening.index > 0 {
@@ -328,7 +325,16 @@ impl Channel {
             last: plan.column,
             ready: ready.max(opening.activate + self.timing.ras),
             closed: opening.closed,
+            continues: false,
         };
+        if opening.index > 0 && bank.continued(opening.index - 1) {
+            // The row that would have stayed open is closed, and opened again for the hit that was booked.
+            let next = bank.period_mut(opening.index);
+            next.continues = false;
+            self.bus.commands.set(opening.closed);
+            self.bus.commands.set(next.activated);
+            self.ranks[place.rank()].slots.set(next.activated, place.group);
+        }
         bank.insert(opening.index, period, self.past);
         delayed
     }

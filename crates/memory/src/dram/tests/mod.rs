@@ -1,5 +1,7 @@
 //! Times against closed forms of the standards' tables.
 
+mod unbounded;
+
 use super::*;
 use doorbell_sim::Bytes;
 use doorbell_sim::rng::Rng;

@@ -1,0 +1,70 @@
+//! Bookings far ahead: they hold up no access that is near, and nothing that is forgotten is missed.
+
+use super::super::channel::Channel;
+use super::super::mapping::Place;
+use super::*;
+
+fn channel(config: &DramConfig) -> Channel {
+    let timing = config.timing();
+    let row_idle = Clock::new(timing.clock).edge_at_or_after(config.row_idle);
+    Channel::new(config, &timing, row_idle)
+}
+
+#[test]
+fn a_row_that_is_wanted_again_far_ahead_is_closed_for_another_that_is_wanted_before() {
+    for standard in STANDARDS {
+        let config = bare(standard);
+        let (mut channel, t) = (channel(&config), config.timing());
+        let row = |row: u64| Place { row, bank: 0, group: 0 };
+        let mut column = |from: u64, place: Place| channel.access(from, place, false).0;
+        assert_eq!(column(1_000, row(1)), 1_000 + t.rcd);
+        assert_eq!(column(50_000, row(1)), 50_000, "open, if nothing comes between");
+        assert_eq!(column(20_000, row(2)), 20_000 + t.rp + t.rcd, "not behind the hit");
+        assert_eq!(column(60_000, row(1)), 60_000, "opened again for the hit");
+        // Without time to close it and to open it again, the row stays open.
+        let reopen = t.to_precharge(false) + t.rp + t.rcd;
+        assert_eq!(column(60_000 + reopen - 1, row(1)), 60_000 + reopen - 1);
+        assert!(column(60_001, row(3)) >= 60_000 + 2 * reopen - 1, "behind the hit");
+        assert_eq!(channel.stats.row_hits, 3);
+    }
+}
+
+#[test]
+fn hits_between_two_that_are_far_apart_come_at_once() {
+    let config = bare(DramStandard::Ddr4_2400);
+    let (mut channel, t) = (channel(&config), config.timing());
+    let place = Place { row: 1, bank: 0, group: 0 };
+    channel.access(1_000, place, false);
+    channel.access(9_000, place, false);
+    let gap = t.to_precharge(false) + t.rp + t.rcd;
+    for from in [5_000, 9_000 - t.rp - t.rcd, 9_000 - t.rcd, 8_900, 8_990, 2_000, 2_000 + gap] {
+        assert_eq!(channel.access(from, place, false).0, from);
+    }
+    assert_eq!(channel.stats.row_hits, 8);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_channel_that_forgets_the_past_answers_as_one_that_keeps_all(
+        closed in any::<bool>(),
+        ops in proptest::collection::vec((0u64..400, 0u64..1_000, 0u64..40_000, 0u64..4, 0u8..4), 1..600),
+    ) {
+        let config = DramConfig {
+            page_policy: if closed { PagePolicy::Adaptive } else { PagePolicy::Open },
+            ..DramConfig::default()
+        };
+        // Without the present the other one keeps all rows, calendars and debts.
+        let (mut forgets, mut keeps, mut now) = (channel(&config), channel(&config), 0);
+        for (later, near, far, row, bank) in ops {
+            now += later;
+            forgets.come_to(now);
+            let from = now + if later % 3 == 0 { far } else { near };
+            let place = Place { row, bank: bank.into(), group: bank };
+            let write = near % 4 == 0;
+            prop_assert_eq!(forgets.access(from, place, write), keeps.access(from, place, write));
+        }
+        prop_assert_eq!(forgets.late(), 0);
+    }
+}
