@@ -39,6 +39,7 @@ mod own_function;
 mod own_images;
 mod pci_tree;
 mod programs;
+mod rdma;
 mod requests;
 mod scripts;
 mod servers;
