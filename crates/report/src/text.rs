@@ -280,7 +280,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
         .filter(|cause| causes::total(cause, points) == 0)
         .map(|cause| cause.key)
         .collect();
-    if none.len() == causes::NAMED.len() {
+    if causes::present(points).is_empty() {
         out.push_str("No frame was dropped.\n");
     } else if !none.is_empty() {
         let _ = writeln!(out, "No frame lost to: {}.", none.join(", "));

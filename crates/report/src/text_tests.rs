@@ -228,3 +228,21 @@ fn a_load_that_only_fills_fifos_is_called_not_sustainable_and_does_not_count_as_
         table(&summary).contains("Most delivered: 10.000 Mpps") && !table(&summary).contains("sustainable")
     );
 }
+
+#[test]
+fn frames_that_the_nic_drops_by_size_are_lost_under_that_name() {
+    let mut summary = sample::loads();
+    let point = &mut summary.points[5];
+    let lost = point.lost();
+    let nic = doorbell_results::ByNic { size: lost - 3, ..Default::default() };
+    point.drops = doorbell_results::Drops { nic_other: lost, nic, ..Default::default() };
+    summary.points = vec![summary.points.remove(5)];
+    let text = table(&summary);
+    assert!(text.contains(" size ") && text.contains(" other "), "{text}");
+    assert!(text.contains("set up to receive frames of this size (its MTU: kernel.mtu, dpdk.mtu)"), "{text}");
+    assert!(text.contains("No frame lost to: core, tx, fetch, data, link, guest."), "{text}");
+    let page = crate::html(&summary, "");
+    assert!(page.contains("c-size") && page.contains("longer than the NIC was set up to receive"), "{page}");
+    summary.points[0].drops.nic.size = lost;
+    assert!(!table(&summary).contains("No frame was dropped."));
+}

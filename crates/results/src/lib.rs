@@ -6,7 +6,7 @@
 //! | File | What lives there |
 //! |---|---|
 //! | `run`, `search` | the whole of a `summary.json`, and why one cannot be read |
-//! | `point` | one offered load and what became of it |
+//! | `point`, `drops` | one offered load and what became of it, lost frames by cause |
 //! | `latency`, `stages`, `streams` | round trips and streams, as the load generator saw them |
 //! | `steady` | how a load came to its pace, and whether the measurement was steady |
 //! | `limit`, `one_queue` | what kept the machine from doing more, and whether RSS had anything to spread |
@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod comparison;
+mod drops;
 pub mod format;
 mod functions;
 mod iperf;
@@ -47,6 +48,7 @@ pub use comparison::{
     ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
     Interval, UnmatchedPoint,
 };
+pub use drops::{ByNic, ByWait, Drops, WaitedFor};
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
 pub use kinds::{HartKinds, KindCost, KindFigures};
@@ -58,7 +60,7 @@ pub use network::{
 };
 pub use number::known;
 pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
-pub use point::{ByNic, ByWait, Drops, PointSummary, Profiled, WaitedFor};
+pub use point::{PointSummary, Profiled};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};

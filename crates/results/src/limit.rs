@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::drops::Drops;
 use crate::format::{fixed, grouped, one_line, percent_label, rate};
 use crate::network::NetworkFigures;
 use crate::one_queue;
-use crate::point::{Drops, PointSummary};
+use crate::point::PointSummary;
 use crate::search::SizeSummary;
 use crate::timing::TimingFigures;
 use crate::transfer::TransferFigures;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::drops::Drops;
 use crate::functions::FunctionCost;
 use crate::iperf::Direction;
 use crate::kinds::KindFigures;
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::number::or_nan;
-use crate::point::Drops;
 use crate::ports::PortFigures;
 use crate::streams::{StreamSummary, Throughput};
 use crate::timing::{CoreFigures, TimingFigures};

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drops::Drops;
 use crate::limit::Limit;
-use crate::point::{Drops, PointSummary};
+use crate::point::PointSummary;
 use crate::ran::Ran;
 use crate::run::SummaryError;
 use crate::steady::Steady;
