@@ -12,6 +12,7 @@ mod changes;
 mod compute;
 mod config;
 mod control;
+mod core_counts;
 mod cores;
 mod counters;
 mod counting;
@@ -86,6 +87,7 @@ pub use changes::changes;
 pub use compute::ComputeConfig;
 pub use config::{RunConfig, RunParams};
 pub use control::{Control, Progress, Stage};
+pub use core_counts::CoreCounts;
 pub use counting::Counting;
 pub use disks::{machine_with, open_disks};
 pub use doorbell_results::{

@@ -13,11 +13,14 @@
 //!
 //! Any other function is said and ignored.
 
+use std::collections::BTreeMap;
+
 use doorbell_machine::Machine;
 use doorbell_sim::stats::Counter;
 use doorbell_sim::{Bytes, Ps};
 use serde_json::{Map, Value, json};
 
+use crate::core_counts::CoreCounts;
 use crate::counters::all_counters;
 use crate::error::RunError;
 use crate::folder::{ResultFolder, pretty};
@@ -35,8 +38,11 @@ pub enum M5Next {
 pub struct M5Ops {
     folder: ResultFolder,
     base: Vec<(String, Counter)>,
-    /// When counters began to count.
+    /// When counters began to count, and what timed cores had counted then.
     reset: Ps,
+    cores: CoreCounts,
+    /// The same at the beginning of work that has not ended, by its id.
+    work: BTreeMap<u64, CoreCounts>,
     dumps: u32,
     checkpoints: u32,
     /// What files of the guest's wishes may still take; nothing any more, once one was too large.
@@ -48,6 +54,8 @@ pub struct M5Ops {
 pub(crate) const M5_CHECKPOINT: u8 = 0x43;
 /// What a checkpoint says of itself that a guest has asked for in a run.
 pub(crate) const ASKED_FOR: &str = "m5 checkpoint";
+/// Work that may have begun at once; figures of more are not said.
+const WORK_MAX: usize = 1024;
 /// One read of the host's file moves at most this much, so that a guest cannot hold the host up.
 const READ_BYTES_MAX: u64 = 1 << 20;
 const A0: usize = 10;
@@ -60,6 +68,8 @@ impl M5Ops {
             folder,
             base: Vec::new(),
             reset: Ps::ZERO,
+            cores: CoreCounts::default(),
+            work: BTreeMap::new(),
             dumps: 0,
             checkpoints: 0,
             bytes_left: Some(limit.0),
@@ -105,6 +115,7 @@ impl M5Ops {
             0x5a | 0x5b => {
                 let what = if function == 0x5a { "begin" } else { "end" };
                 say(&format!("m5 work {what}: id {} at {} simulated ns", args[0], machine.now().0 / 1000));
+                self.follow_work(machine, function == 0x5a, args[0], say);
             }
             other => say(&format!("m5op {other:#x} is not supported and was ignored")),
         }
@@ -125,10 +136,21 @@ impl M5Ops {
         machine.hart_mut(hart).set_reg(A0, result);
     }
 
+    /// What timed cores took for work is said at its end.
+    fn follow_work(&mut self, machine: &Machine, begins: bool, id: u64, say: &mut dyn FnMut(&str)) {
+        let now = CoreCounts::of(machine);
+        if begins && self.work.len() < WORK_MAX {
+            self.work.insert(id, now);
+        } else if let Some(begun) = self.work.remove(&id) {
+            now.since(&begun).iter().for_each(|line| say(line));
+        }
+    }
+
     /// Counters count from here.
     pub fn count_from(&mut self, machine: &Machine) {
         self.base = all_counters(machine);
         self.reset = machine.now();
+        self.cores = CoreCounts::of(machine);
     }
 
     fn dump(&mut self, machine: &Machine, say: &mut dyn FnMut(&str)) -> Result<(), RunError> {
@@ -152,6 +174,7 @@ impl M5Ops {
             self.dumps += 1;
             self.folder.write(&name, &all)?;
             say(&format!("m5 dump stats: {}", self.folder.shown(&name).display()));
+            CoreCounts::of(machine).since(&self.cores).iter().for_each(|line| say(line));
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ fn a_results_configuration_is_run_again_as_it_is_whatever_it_was_made_of() {
         &["nic.rx_fifo=48KiB", "pipeline.rob=64", "run.seed=7", "run.frames=100", "loadgen.traffic.rate=40%"],
         &["platform.nics=2", "port.1.attach.kind=llc", "port.1.link.rate=25Gbps", "attach=hte"],
         &["platform.harts=2", "hart.1.pipeline.kind=in-order", "core.model=timed", "run.disks=[\"a/d.img\"]"],
-        &["run.image=guest/own.toml", "testpmd.mode=io", "memory.dca.policy.descriptor_ways=0"],
+        &["run.image=guest/own.toml", "testpmd.mode=io", "memory.dca.policy.descriptor_ways=0-0"],
         &["attach=pcie", "drive.kind=node", "loadgen.traffic.memcached.popularity={zipf={skew=0.5}}"],
     ];
     for preset in doorbell_machine::PRESETS.iter().filter(|preset| preset.name != "champsim") {

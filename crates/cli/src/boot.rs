@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    BootLength, M5Next, M5Ops, Places, Progress, Results, RunConfig, Stage, bare_identity, fingerprint,
-    guest_identity, image_for, machine_with, open_disks, read_guest,
+    BootLength, CoreCounts, M5Next, M5Ops, Places, Progress, Results, RunConfig, Stage, bare_identity,
+    fingerprint, guest_identity, image_for, machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
-use doorbell_machine::{CheckpointError, CheckpointFile, Limits, Machine, Outcome};
+use doorbell_machine::{CheckpointError, CheckpointFile, CoreModel, Limits, Machine, Mode, Outcome};
 use doorbell_sim::{Bytes, Ps};
 
 use crate::exit::{Asked, INTERRUPTED};
@@ -56,6 +56,9 @@ pub struct BootArgs {
     /// Run this raw binary from the beginning of RAM (0x80000000) in machine mode instead of an image
     #[arg(long, value_name = "FILE", conflicts_with_all = ["image", "append"])]
     bare: Option<PathBuf>,
+    /// Time the program of --bare, and tell cycles and IPC at each m5op and at the end; so it is with a timed machine that is named
+    #[arg(long, requires = "bare")]
+    timed: bool,
     /// Go on from this checkpoint instead of booting
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
@@ -95,6 +98,9 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         None => from_image(args, &config, places)?,
     };
     refuse_time_that_is_over(args, machine.now()).asked()?;
+    if is_timed(args, &config).asked()? {
+        machine.set_mode(Mode::Detailed);
+    }
     if args.fingerprint.is_some() {
         machine.hear_wires();
     }
@@ -102,7 +108,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     // Nobody sits at a guest whose terminal has gone away.
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&interrupted))?;
     let gdb = args.gdb.map(listen).transpose()?;
-    let (started, first) = (Instant::now(), machine.instructions());
+    let (started, first, figures) = (Instant::now(), machine.instructions(), CoreCounts::of(&machine));
     let mut shell = Shell {
         course: Course::begin(&machine, args, places),
         guest: Debuggee::new(machine),
@@ -127,6 +133,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     drop(course);
     drop(terminal);
     tell!("{}", took(&guest.machine, first, started.elapsed()));
+    CoreCounts::of(&guest.machine).since(&figures).into_iter().for_each(|line| tell!("{line}"));
     // Each is written however the guest has ended, and whatever becomes of the other.
     let written =
         [write_fingerprint(args, &guest.machine), write_checkpoint(args, &guest.machine, &identity)];
@@ -135,6 +142,17 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let Some(first) = failed.next() else { return Ok(ExitCode::from(code)) };
     failed.for_each(|error| tell!("doorbell: {error:#}"));
     Err(first)
+}
+
+/// Whether a program without a kernel is timed: a core is probed by one, and what a machine that is not timed takes says nothing of its core.
+fn is_timed(args: &BootArgs, config: &RunConfig) -> anyhow::Result<bool> {
+    let can = config.core.model == CoreModel::Timed;
+    if args.timed && !can {
+        bail!(
+            "--timed: this machine's core.model is \"functional\"; name one that is timed, such as --preset server"
+        );
+    }
+    Ok(can && args.bare.is_some() && (args.timed || args.common.names_machine()))
 }
 
 fn write_fingerprint(args: &BootArgs, machine: &Machine) -> anyhow::Result<()> {

@@ -129,9 +129,9 @@ pub struct GuestArgs {
 pub struct CommonArgs {
     /// The machine to start from: a preset or a path
     ///
-    /// `doorbell config presets` lists the presets.
-    #[arg(long, value_name = "NAME", default_value = PRESETS[0].name)]
-    pub preset: String,
+    /// `doorbell config presets` lists the presets; without this it is the first of them.
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
     /// Start from a machine's file of your own; a result's config.toml is one
     #[arg(long, value_name = "FILE", conflicts_with = "preset")]
     pub machine: Option<PathBuf>,
@@ -184,13 +184,22 @@ impl GuestArgs {
 }
 
 impl CommonArgs {
+    fn preset(&self) -> &str {
+        self.preset.as_deref().unwrap_or(PRESETS[0].name)
+    }
+
+    /// Whether the user names a machine.
+    pub fn names_machine(&self) -> bool {
+        self.preset.is_some() || self.machine.is_some()
+    }
+
     /// The machine to start from. A file is read once: results tell what was read, whatever becomes of it meanwhile.
     pub fn base(&self) -> anyhow::Result<&Base> {
         if let Some(base) = self.read.get() {
             return Ok(base);
         }
         let named = self.machine.as_deref().map(|path| ("--machine", path));
-        let named = named.or_else(|| Some(("--preset", Base::path(&self.preset)?)));
+        let named = named.or_else(|| Some(("--preset", Base::path(self.preset())?)));
         let base = match named {
             Some((option, path)) => {
                 // A file that cannot be read is the host's failure, and no wrong word.
@@ -203,7 +212,7 @@ impl CommonArgs {
                     _ => error.into(),
                 })?
             }
-            None => Base::find(&self.preset)?,
+            None => Base::find(self.preset())?,
         };
         Ok(self.read.get_or_init(|| base))
     }

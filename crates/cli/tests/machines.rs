@@ -78,7 +78,7 @@ fn what_holds_for_one_hart_or_port_is_what_is_said_of_it_or_else_of_all() {
             "1GHz, from --set hart.1.core.frequency=1GHz\n",
         ),
         ("port.0.nic.rx_fifo --set nic.rx_fifo=16KiB", "16KiB, from --set nic.rx_fifo=16KiB (nic.rx_fifo)"),
-        ("hart.0.memory.llc_ways --set memory.llc.core_ways=3", "3, from --set memory.llc.core_ways=3"),
+        ("hart.0.memory.llc_ways --set memory.llc.core_ways=3-3", "3, from --set memory.llc.core_ways=3-3"),
         ("hart.1.core --harts 2 --set core.frequency=2GHz", " 2GHz "),
     ] {
         let (told, code) = said(at, &format!("config explain {words}"));

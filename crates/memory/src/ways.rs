@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for WayMask {
     }
 }
 
-/// Ways as a configuration spells them: one way may stand there as a number.
+/// Ways as a configuration spells them. A number alone is refused: people mean a count by it, and a list of ways would have one.
 struct Spelled;
 
 impl Visitor<'_> for Spelled {
@@ -141,12 +141,23 @@ impl Visitor<'_> for Spelled {
         text.parse().map_err(E::custom)
     }
 
-    fn visit_u64<E: serde::de::Error>(self, way: u64) -> Result<WayMask, E> {
-        self.visit_str(&way.to_string())
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<WayMask, E> {
+        Err(E::custom(match u32::try_from(number) {
+            Ok(0) => "0 may be the way 0 or no way; write \"0-0\" for the way 0".to_owned(),
+            Ok(number) if number < WAYS_MAX => format!(
+                "{number} may be one way or a number of ways; write \"{number}-{number}\" for the way {number}, or \"0-{}\" for the \
+                 first {number}",
+                number - 1
+            ),
+            _ => WayMaskError::Spelling(number.to_string()).to_string(),
+        }))
     }
 
-    fn visit_i64<E: serde::de::Error>(self, way: i64) -> Result<WayMask, E> {
-        self.visit_str(&way.to_string())
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<WayMask, E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => self.visit_str(&number.to_string()),
+        }
     }
 }
 
@@ -163,13 +174,19 @@ mod tests {
     }
 
     #[test]
-    fn one_way_may_be_a_number() {
+    fn a_number_alone_is_neither_a_way_nor_a_count() {
         #[derive(Deserialize)]
         struct Config {
             ways: WayMask,
         }
         let read = |text: &str| toml::from_str::<Config>(text).map(|config| config.ways);
-        assert_eq!(read("ways = 5").unwrap(), WayMask(1 << 5));
+        let said = read("ways = 2").unwrap_err().to_string();
+        assert!(said.contains("write \"2-2\" for the way 2, or \"0-1\" for the first 2"), "{said}");
+        assert!(read("ways = 0").unwrap_err().to_string().contains("\"0-0\""));
+        assert_eq!(
+            (read("ways = \"2-2\"").unwrap(), read("ways = \"0-1\"").unwrap()),
+            (WayMask(4), WayMask(3))
+        );
         assert_eq!(read("ways = \"5\"").unwrap(), WayMask(1 << 5));
         for wrong in ["ways = 32", "ways = -1", "ways = true", "ways = 1.5"] {
             assert!(read(wrong).unwrap_err().to_string().contains("\"0-3\""), "{wrong}");

@@ -116,7 +116,8 @@ impl<'de> Deserialize<'de> for NicModel {
             }
 
             fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<NicModel, E> {
-                match name {
+                // Manuals and pages write the first in capitals.
+                match name.to_ascii_lowercase().as_str() {
                     "82540em" => Ok(NicModel::E82540em),
                     "82576" => Ok(NicModel::E82576),
                     _ => Err(E::invalid_value(Unexpected::Str(name), &self)),
@@ -360,6 +361,8 @@ mod tests {
             assert_eq!(toml::from_str::<NicConfig>(text).unwrap().model, NicModel::E82576);
         }
         assert_eq!(NicConfig::default().model, NicModel::E82540em);
+        let capitals = toml::from_str::<NicConfig>("model = \"82540EM\"").unwrap();
+        assert_eq!(capitals.model, NicModel::E82540em);
         for text in ["model = 82575", "model = \"e1000\"", "model = -1"] {
             let error = toml::from_str::<NicConfig>(text).unwrap_err().to_string();
             assert!(error.contains("\"82540em\" or \"82576\""), "{error}");
