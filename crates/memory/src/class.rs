@@ -12,6 +12,8 @@ use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::DmaKind;
 use serde::{Deserialize, Serialize};
 
+use crate::paged::Paged;
+
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
@@ -82,7 +84,7 @@ pub(crate) enum Access {
 /// has read it since it wrote it, or else, whether a core has stored to it since.
 #[derive(Clone, Debug)]
 pub(crate) struct LineClasses {
-    pairs: Vec<u8>,
+    pairs: Paged<u8>,
 }
 
 /// A line of a frame that a device read last.
@@ -98,13 +100,12 @@ pub(crate) type ClassRuns = Vec<(u32, u8)>;
 
 impl LineClasses {
     pub fn new(lines: u32) -> LineClasses {
-        // Pages that no device has touched stay unallocated.
-        LineClasses { pairs: vec![0; (lines as usize).div_ceil(2)] }
+        LineClasses { pairs: Paged::new((lines as usize).div_ceil(2)) }
     }
 
     #[inline]
     fn bits(&self, line: u32) -> u8 {
-        self.pairs[line as usize / 2] >> (4 * (line & 1)) & 0xf
+        self.pairs.get(line as usize / 2) >> (4 * (line & 1)) & 0xf
     }
 
     #[inline]
@@ -118,7 +119,7 @@ impl LineClasses {
     /// A device uses a line.
     #[inline]
     pub fn set(&mut self, line: u32, class: DataClass, access: Access) {
-        let (pair, shift) = (&mut self.pairs[line as usize / 2], 4 * (line & 1));
+        let (pair, shift) = (self.pairs.at(line as usize / 2), 4 * (line & 1));
         let read = access == Access::Read && matches!(class, DataClass::Header | DataClass::Payload);
         let bits = class as u8 | if read { READ } else { 0 };
         *pair = *pair & !(0xf << shift) | bits << shift;
@@ -128,7 +129,7 @@ impl LineClasses {
     #[inline]
     pub fn stored(&mut self, line: u32) {
         if let HEADER | PAYLOAD = self.bits(line) {
-            self.pairs[line as usize / 2] |= OVERWRITTEN << (4 * (line & 1));
+            *self.pairs.at(line as usize / 2) |= OVERWRITTEN << (4 * (line & 1));
         }
     }
 
@@ -140,11 +141,20 @@ impl LineClasses {
 
     pub fn save(&self) -> ClassRuns {
         let mut runs = ClassRuns::new();
-        let mut left = self.pairs.as_slice();
-        while let Some(&pair) = left.first() {
-            let len = leading(left, pair);
-            runs.push((len as u32, pair));
-            left = &left[len..];
+        let mut push = |len: usize, pair: u8| match runs.last_mut() {
+            Some((count, last)) if *last == pair => *count += len as u32,
+            _ => runs.push((len as u32, pair)),
+        };
+        for (len, piece) in self.pairs.pieces() {
+            let Some(mut left) = piece else {
+                push(len, 0);
+                continue;
+            };
+            while let Some(&pair) = left.first() {
+                let len = leading(left, pair);
+                push(len, pair);
+                left = &left[len..];
+            }
         }
         runs
     }
@@ -163,11 +173,12 @@ impl LineClasses {
     }
 
     pub fn restore(&mut self, runs: &ClassRuns) {
-        let mut pairs = Vec::with_capacity(self.pairs.len());
+        self.pairs.clear();
+        let mut first = 0;
         for (count, pair) in runs {
-            pairs.resize(pairs.len() + *count as usize, *pair);
+            self.pairs.fill(first, *count as usize, *pair);
+            first += *count as usize;
         }
-        self.pairs = pairs;
     }
 }
 
@@ -197,13 +208,17 @@ mod tests {
         }
     }
 
+    fn all(classes: &LineClasses) -> Vec<u8> {
+        (0..classes.pairs.len()).map(|pair| classes.pairs.get(pair)).collect()
+    }
+
     #[test]
     fn runs_end_where_the_class_changes_be_it_in_a_block_or_at_its_edge() {
-        for at in [0, 1, 510, 511, 512, 513, 1023, 1024, 3999] {
-            let mut classes = LineClasses::new(4000);
+        for at in [0, 1, 510, 511, 512, 513, 1023, 1024, 3999, 8191, 8192, 19_999] {
+            let mut classes = LineClasses::new(20_000);
             classes.set(at, DataClass::Payload, Access::Write);
             let expected: ClassRuns =
-                classes.pairs.chunk_by(|a, b| a == b).map(|run| (run.len() as u32, run[0])).collect();
+                all(&classes).chunk_by(|a, b| a == b).map(|run| (run.len() as u32, run[0])).collect();
             assert_eq!(classes.save(), expected, "line {at}");
         }
     }
@@ -252,6 +267,6 @@ mod tests {
         let mut restored = LineClasses::new(8);
         restored.check(&classes.save()).unwrap();
         restored.restore(&classes.save());
-        assert_eq!(restored.pairs, classes.pairs);
+        assert_eq!(all(&restored), all(&classes));
     }
 }

@@ -39,6 +39,7 @@ mod invariants;
 mod llc;
 mod lone;
 mod memory_bus;
+mod paged;
 pub mod prefetch;
 pub mod replacement;
 mod slices;

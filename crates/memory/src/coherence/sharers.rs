@@ -3,13 +3,13 @@
 //! It is what the private caches' tags say, kept the other way round, so that nobody has to look into all of them. Nothing is simulated by
 //! it: what hardware knows, and how much of it, says [`super::directory`].
 
+use crate::paged::Paged;
 use crate::system::Private;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharers {
-    /// Pages of which no line is in a private cache stay unallocated.
-    of: Vec<u64>,
+    of: Paged<u64>,
     /// How many bits are set.
     copies: u64,
 }
@@ -17,27 +17,27 @@ pub(crate) struct Sharers {
 impl Sharers {
     /// Nobody has any of so many lines.
     pub fn new(lines: u32) -> Sharers {
-        Sharers { of: vec![0; lines as usize], copies: 0 }
+        Sharers { of: Paged::new(lines as usize), copies: 0 }
     }
 
     /// The harts that have a line, a bit each.
     #[inline]
     pub fn of(&self, line: u32) -> u64 {
-        self.of[line as usize]
+        self.of.get(line as usize)
     }
 
     /// A hart has a line now.
     #[inline]
     pub fn add(&mut self, line: u32, hart: usize) {
         self.copies += 1;
-        self.of[line as usize] |= 1 << hart;
+        *self.of.at(line as usize) |= 1 << hart;
     }
 
     /// A hart has it no more. Returns whether nobody has.
     #[inline]
     pub fn remove(&mut self, line: u32, hart: usize) -> bool {
         self.copies -= 1;
-        let of = &mut self.of[line as usize];
+        let of = self.of.at(line as usize);
         *of &= !(1 << hart);
         *of == 0
     }

@@ -17,6 +17,7 @@ use super::Found;
 use super::sharers::bits;
 use super::stats::SharingStats;
 use crate::class::DataClass;
+use crate::paged::Paged;
 
 /// No hart.
 const NOBODY: u8 = u8::MAX;
@@ -37,7 +38,7 @@ struct Watched {
 pub(crate) struct Sharing {
     harts: usize,
     /// Whether a line is watched, a bit each, and what is known of it.
-    is_watched: Vec<u64>,
+    is_watched: Paged<u64>,
     lines: BTreeMap<u32, Watched>,
 }
 
@@ -69,14 +70,14 @@ pub(crate) fn word(addr: doorbell_sim::PhysAddr) -> u8 {
 impl Sharing {
     /// Of so many harts and lines of RAM, none of them watched.
     pub fn new(harts: usize, lines: u32) -> Sharing {
-        let is_watched = vec![0; (lines as usize).div_ceil(64)];
+        let is_watched = Paged::new((lines as usize).div_ceil(64));
         Sharing { harts, is_watched, lines: BTreeMap::new() }
     }
 
     /// Whether a line is watched. A hart that shares with nobody need not look.
     #[inline]
     pub fn watches(&self, line: u32) -> bool {
-        !self.lines.is_empty() && self.is_watched[line as usize / 64] >> (line % 64) & 1 != 0
+        !self.lines.is_empty() && self.is_watched.get(line as usize / 64) >> (line % 64) & 1 != 0
     }
 
     /// A request of the LLC, which found these copies in other harts' caches.
@@ -91,7 +92,7 @@ impl Sharing {
     #[inline(never)]
     fn note(&mut self, wanted: Wanted, peers: &Found, stats: &mut SharingStats) {
         let Wanted { hart, line, words, own, demand, class } = wanted;
-        self.is_watched[line as usize / 64] |= 1 << (line % 64);
+        *self.is_watched.at(line as usize / 64) |= 1 << (line % 64);
         let owner = if peers.owned { peers.harts.trailing_zeros() as u8 } else { NOBODY };
         let first = || Watched { owners: [owner, NOBODY], lost: 0, written: vec![0; self.harts] };
         let watched = self.lines.entry(line).or_insert_with(first);
@@ -161,8 +162,8 @@ impl Sharing {
     }
 
     pub fn restore(&mut self, state: SharingState) {
-        self.is_watched = vec![0; self.is_watched.len()];
-        state.lines.keys().for_each(|&line| self.is_watched[line as usize / 64] |= 1 << (line % 64));
+        self.is_watched.clear();
+        state.lines.keys().for_each(|&line| *self.is_watched.at(line as usize / 64) |= 1 << (line % 64));
         self.lines = state.lines;
     }
 }

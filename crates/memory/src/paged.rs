@@ -1,0 +1,99 @@
+//! A value for each line of RAM, in memory that grows with what is touched: a table of pages, of which those that have only zeros
+//! are not allocated. RAM may be 128 GiB, of which a trace or guest touches little, on a host that does not overcommit memory.
+
+/// Values of a page. A power of two, so that place and page are bits of the index.
+const PAGE: usize = 1 << 12;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Paged<T> {
+    pages: Vec<Option<Box<[T; PAGE]>>>,
+    len: usize,
+}
+
+impl<T: Copy + Default + PartialEq> Paged<T> {
+    /// `len` zeros.
+    pub fn new(len: usize) -> Paged<T> {
+        Paged { pages: vec![None; len.div_ceil(PAGE)], len }
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> T {
+        match &self.pages[index / PAGE] {
+            Some(page) => page[index % PAGE],
+            None => T::default(),
+        }
+    }
+
+    /// The value itself, to be changed.
+    #[inline]
+    pub fn at(&mut self, index: usize) -> &mut T {
+        let page = &mut self.pages[index / PAGE];
+        if page.is_none() {
+            *page = Some(zeros());
+        }
+        &mut page.as_mut().expect("it has just been allocated")[index % PAGE]
+    }
+
+    /// All values zero again.
+    pub fn clear(&mut self) {
+        self.pages.fill(None);
+    }
+
+    /// The values in order, in pieces; a piece of `None` has zeros alone.
+    pub fn pieces(&self) -> impl Iterator<Item = (usize, Option<&[T]>)> {
+        let len = |number: usize| (self.len - number * PAGE).min(PAGE);
+        let pages = self.pages.iter().enumerate();
+        pages.map(move |(number, page)| (len(number), page.as_ref().map(|page| &page[..len(number)])))
+    }
+
+    /// Writes the same value to `count` places from `first` on. Zeros are to be there already.
+    pub fn fill(&mut self, first: usize, count: usize, value: T) {
+        if value != T::default() {
+            (first..first + count).for_each(|index| *self.at(index) = value);
+        }
+    }
+}
+
+#[cold]
+fn zeros<T: Copy + Default>() -> Box<[T; PAGE]> {
+    vec![T::default(); PAGE].into_boxed_slice().try_into().ok().expect("it has as many values")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_touched_pages_are_allocated() {
+        // As many as lines of 128 GiB.
+        let mut paged = Paged::<u64>::new(1 << 31);
+        assert_eq!((paged.get(0), paged.get((1 << 31) - 1)), (0, 0));
+        *paged.at(12_345) |= 2;
+        *paged.at((1 << 31) - 1) = 7;
+        assert_eq!((paged.get(12_345), paged.get(12_346), paged.get((1 << 31) - 1)), (2, 0, 7));
+        assert_eq!(paged.pages.iter().flatten().count(), 2);
+        paged.clear();
+        assert_eq!((paged.get(12_345), paged.pages.iter().flatten().count()), (0, 0));
+    }
+
+    #[test]
+    fn pieces_are_all_values_in_order() {
+        let mut paged = Paged::<u8>::new(2 * PAGE + 5);
+        paged.fill(PAGE + 3, PAGE, 9);
+        paged.fill(0, PAGE, 0);
+        let mut all = Vec::new();
+        for (len, piece) in paged.pieces() {
+            all.extend(piece.map_or(vec![0; len], <[u8]>::to_vec));
+        }
+        let expected = [vec![0; PAGE + 3], vec![9; PAGE], vec![0; 2]].concat();
+        assert_eq!((all.len(), paged.len()), (2 * PAGE + 5, 2 * PAGE + 5));
+        assert!(all == expected);
+        assert!(paged.pages[0].is_none());
+    }
+}
