@@ -42,7 +42,7 @@ enum ModelState {
 
 impl AttachmentState {
     /// The version of this layout.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 }
 
 impl Attachment {
@@ -86,6 +86,14 @@ impl Attachment {
         self.timed = timed;
     }
 
+    /// The machine has come to this moment: what is over may be forgotten, but for what cores still ask for.
+    pub fn come_to(&mut self, present: Ps) {
+        match &mut self.model {
+            Model::Link(link) => link.come_to(present),
+            Model::Bus(bus) => bus.come_to(present),
+        }
+    }
+
     /// Prices a read by the device: when the last byte is there.
     pub fn read(
         &mut self,
@@ -96,14 +104,8 @@ impl Attachment {
         memory: Option<&mut impl HostMemory>,
     ) -> Ps {
         match (memory, &mut self.model) {
-            (Some(memory), Model::Link(link)) if self.timed => {
-                memory.device_asks(now);
-                link.read(now, addr, len, access, memory)
-            }
-            (Some(memory), Model::Bus(bus)) if self.timed => {
-                memory.device_asks(now);
-                bus.read(now, addr, len, access, memory)
-            }
+            (Some(memory), Model::Link(link)) if self.timed => link.read(now, addr, len, access, memory),
+            (Some(memory), Model::Bus(bus)) if self.timed => bus.read(now, addr, len, access, memory),
             _ => self.path.read(now, len, access.kind),
         }
     }
@@ -118,14 +120,8 @@ impl Attachment {
         memory: Option<&mut impl HostMemory>,
     ) -> Ps {
         match (memory, &mut self.model) {
-            (Some(memory), Model::Link(link)) if self.timed => {
-                memory.device_asks(now);
-                link.write(now, addr, len, access, memory)
-            }
-            (Some(memory), Model::Bus(bus)) if self.timed => {
-                memory.device_asks(now);
-                bus.write(now, addr, len, access, memory)
-            }
+            (Some(memory), Model::Link(link)) if self.timed => link.write(now, addr, len, access, memory),
+            (Some(memory), Model::Bus(bus)) if self.timed => bus.write(now, addr, len, access, memory),
             _ => self.path.write(now, len, access.kind),
         }
     }

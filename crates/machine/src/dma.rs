@@ -32,6 +32,8 @@ pub(crate) struct BusSide<'a> {
     /// Who records where there are no timing models.
     pub recording: Option<&'a mut Recording>,
     pub bus_master: bool,
+    /// The machine has come to this moment. A request may be for later: one that waits for the device's own engine.
+    pub present: Ps,
     /// Where harts' interrupt files are, if they have some.
     pub interrupts: InterruptsKind,
 }
@@ -114,8 +116,12 @@ impl BusSide<'_> {
             // Software names harts.
             access.tag.core = access.tag.core.map(|hart| timing.core_of(usize::from(hart)) as u8);
         }
+        self.attachment.come_to(self.present);
         let memory = self.timing.as_mut().map(|timing| {
             warm(timing, request, access, write);
+            if timing.mode() == Mode::Detailed {
+                timing.memory.device_asks(self.present);
+            }
             &mut timing.memory
         });
         let done = match write {

@@ -400,6 +400,7 @@ impl Machine {
             timing: self.timing.as_deref_mut(),
             recording: self.recording.as_deref_mut(),
             bus_master,
+            present: self.queue.now(),
             interrupts: self.config.platform.interrupts,
         };
         let (ports, stages) = (&mut self.ports, &mut self.stages);

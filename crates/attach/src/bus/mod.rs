@@ -42,6 +42,8 @@ pub struct Bus {
     register_writes: Pool,
     kinds: [PathStats; KINDS.len()],
     stats: BusStats,
+    /// What the machine has come to, if it says so.
+    present: Option<Ps>,
 }
 
 impl Bus {
@@ -54,8 +56,20 @@ impl Bus {
             register_writes: Pool::new(last.buffer),
             kinds: Default::default(),
             stats: BusStats::default(),
+            present: None,
             chain: chain.clone(),
         }
+    }
+
+    /// The machine has come to this moment; devices may ask for later ones.
+    pub(crate) fn come_to(&mut self, present: Ps) {
+        self.present = Some(present);
+    }
+
+    /// Something is asked for at `now`: what was over before, and before the present, may be forgotten.
+    fn forget_until(&mut self, now: Ps) {
+        let known = self.present.map_or(now, |present| present.min(now));
+        self.stages.iter_mut().for_each(|stage| stage.come_to(known));
     }
 
     /// What has been moved for one kind of DMA: requests and bytes, since a bus has no packets.
@@ -128,7 +142,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
-        self.stages.iter_mut().for_each(|stage| stage.come_to(now));
+        self.forget_until(now);
         let (mut at, mut first) = (now, None);
         for index in 0..self.stages.len() {
             let stage = &mut self.stages[index];
@@ -182,7 +196,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
-        self.stages.iter_mut().for_each(|stage| stage.come_to(now));
+        self.forget_until(now);
         let (mut at, mut asked) = (now, [Asked::default(); STAGES_MAX]);
         for (stage, asked) in self.stages.iter_mut().zip(&mut asked) {
             let granted = stage.take_read(at);

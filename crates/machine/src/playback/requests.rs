@@ -1,6 +1,6 @@
 //! What leaves cores and devices: accesses to devices' registers, and devices' requests to memory, each through its device's attachment.
 
-use doorbell_sim::memory::DmaAccess;
+use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{Op, OpSource, Ps};
 use doorbell_trace::system::{Dma, Happening};
@@ -62,7 +62,11 @@ impl Player {
             self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
         }
         let of = self.lanes[lane].ports.of(device);
+        if self.timing.mode() == Mode::Detailed {
+            self.timing.memory.device_asks(now);
+        }
         let (attachment, memory) = (&mut self.attachments[of], Some(&mut self.timing.memory));
+        attachment.come_to(now);
         match write {
             true => attachment.write(now, addr, len, access, memory),
             false => attachment.read(now, addr, len, access, memory),

@@ -61,6 +61,8 @@ struct Order {
 #[derive(Clone, Debug)]
 pub struct PcieLink {
     config: LinkConfig,
+    /// What the machine has come to, if it says so.
+    present: Option<Ps>,
     bridges: u32,
     latencies: Latencies,
     rate: BitsPerSec,
@@ -92,6 +94,7 @@ impl PcieLink {
         PcieLink {
             latencies: config.latencies_behind(bridges),
             bridges,
+            present: None,
             rate: config.packet_rate(),
             up: Direction::default(),
             down: Direction::default(),
@@ -150,10 +153,20 @@ impl PcieLink {
         self.order.sent.follow(sent);
     }
 
+    /// The machine has come to this moment; devices may ask for later ones.
+    pub fn come_to(&mut self, present: Ps) {
+        self.present = Some(present);
+    }
+
+    /// The moment of which nothing before is asked for any more, when something is asked for at `now`.
+    fn known(&self, now: Ps) -> Ps {
+        self.present.map_or(now, |present| present.min(now))
+    }
+
     fn send_up(&mut self, now: Ps, ready: Ps, bytes: u64) -> (Ps, Ps) {
         self.stats.up_packets += 1;
         self.stats.up_bytes += bytes;
-        let (begin, end) = self.up.send(now, ready, bytes, self.rate);
+        let (begin, end) = self.up.send(self.known(now), ready, bytes, self.rate);
         self.stats.up_busy_ps += (end - begin).0;
         (begin, end)
     }
@@ -161,7 +174,7 @@ impl PcieLink {
     fn send_down(&mut self, now: Ps, ready: Ps, bytes: u64) -> Ps {
         self.stats.down_packets += 1;
         self.stats.down_bytes += bytes;
-        let (begin, end) = self.down.send(now, ready, bytes, self.rate);
+        let (begin, end) = self.down.send(self.known(now), ready, bytes, self.rate);
         self.stats.down_busy_ps += (end - begin).0;
         end
     }
@@ -213,7 +226,7 @@ impl PcieLink {
         let header = self.posted_headers.take(issued, 1);
         let granted = if credits > 0 { self.posted_data.take(header, credits) } else { header };
         self.stats.posted_stall_ps += (granted - issued).0;
-        self.posted_waits.forget_until(now);
+        self.posted_waits.forget_until(self.known(now));
         self.posted_waits.add(issued, granted);
         let packet = REQUEST_OVERHEAD_BYTES + bytes;
         let (begin, sent) = self.request(now, granted, packet, access.kind);
