@@ -156,8 +156,11 @@ impl Mmu {
         }
         now += u64::from(walk.faults) * self.fault_cycles;
         // How long it takes was not known when the gap was found: what does not fit is booked behind.
-        self.walkers[walker].book_raw(begin, now - begin);
-        self.walkers[walker].forget_before(begin.saturating_sub(BEHIND));
+        let walker = &mut self.walkers[walker];
+        let late = walker.late();
+        walker.book_raw(begin, now - begin);
+        counts.late_bookings += walker.late() - late;
+        walker.forget_before(begin.saturating_sub(BEHIND));
         counts.walk_cycles += now - at;
         now
     }

@@ -169,7 +169,8 @@ stats! {
         lq_cycles,
         /// Cycles that stores were in the store queue, summed over stores.
         sq_cycles,
-        /// Requests for slots or units of cycles that were forgotten, served at once: an error of the model.
+        /// Requests for slots, units or page walkers from before what they remember. They are served as if nothing had been booked then, so
+        /// possibly too early.
         late_bookings,
     }
 }

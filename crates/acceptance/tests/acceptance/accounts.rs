@@ -1,10 +1,11 @@
 //! The accounts of machines drawn at random: links, NICs, attachments, caches and cores with random parameters, random loads far below and
 //! above what the guest can do, and measurements of any length. Whatever the machine, shares are in [0, 1], nothing that is counted is
-//! negative, and parts are their whole ([`doorbell_acceptance::books`]).
+//! negative, and parts are their whole ([`doorbell_acceptance::books`]). No request is from before what a model remembers.
 
 use doorbell_acceptance::{books, quiet, session, short_or_long, timed_session};
 use doorbell_bench::run_point;
 use doorbell_loadgen::Rate;
+use doorbell_machine::Machine;
 use doorbell_sim::Bytes;
 use doorbell_sim::rng::Rng;
 
@@ -90,9 +91,27 @@ fn faults(case: u64) -> Vec<String> {
         Err(error) => vec![format!("{said}: {error}")],
         Ok(point) => {
             let summary = serde_json::to_value(&point.summary).expect("a summary is JSON");
-            books::faults(&summary).into_iter().map(|fault| format!("{said}: {fault}")).collect()
+            let faults = books::faults(&summary).into_iter().chain(late(&point.machine));
+            faults.map(|fault| format!("{said}: {fault}")).collect()
         }
     }
+}
+
+/// Requests from before what ports, queues, calendars and units remember, which may have been served too early.
+fn late(machine: &Machine) -> Vec<String> {
+    let Some(timing) = machine.timing() else { return Vec::new() };
+    let memory = timing.memory.stats();
+    let private = memory.harts.iter().flat_map(|hart| [&hart.l1i, &hart.l1d, &hart.l2]);
+    let cores = (0..machine.harts().len()).filter_map(|hart| machine.core_stats(hart));
+    let buses = machine.functions().iter().filter_map(|function| function.attachment().bus());
+    let counts: [(&str, u64); 4] = [
+        ("caches", private.chain([&memory.llc]).map(|cache| cache.late_requests).sum()),
+        ("DRAM", timing.memory.memory().stats().map(|channel| channel.late).sum()),
+        ("cores", cores.map(|core| core.counts.late_bookings).sum()),
+        ("buses", buses.flat_map(|bus| bus.stages()).map(|stage| stage.late).sum()),
+    ];
+    let counts = counts.into_iter().filter(|(_, late)| *late > 0);
+    counts.map(|(model, late)| format!("{model}: {late} late requests")).collect()
 }
 
 #[test]

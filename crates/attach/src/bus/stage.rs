@@ -118,8 +118,17 @@ impl Stage {
         let cycles = self.config.cycles(bytes);
         // A calendar that was damaged in a checkpoint may name any cycle.
         let latest = self.clock.edge_at_or_before(LATEST);
-        let begin = self.wires(way).book_raw(ready, cycles).min(latest);
+        let begin = self.reserve(way, ready, cycles).min(latest);
         (begin, begin + cycles)
+    }
+
+    fn reserve(&mut self, way: Way, from: u64, cycles: u64) -> u64 {
+        let wires = self.wires(way);
+        let late = wires.late();
+        let begin = wires.book_raw(from, cycles);
+        let late = wires.late() - late;
+        self.stats.late += late;
+        begin
     }
 
     /// A transfer of data that nobody has to follow: when it is through.
@@ -175,7 +184,7 @@ impl Stage {
     /// Holds the bus from a request to the end of its answer.
     pub fn hold(&mut self, way: Way, asked: Asked, end: Ps) {
         let end = self.clock.edge_at_or_after(end).max(asked.since);
-        let begin = self.wires(way).book_raw(asked.since, end - asked.since);
+        let begin = self.reserve(way, asked.since, end - asked.since);
         self.count(way, begin, begin, end.max(begin), 0);
     }
 

@@ -47,5 +47,7 @@ doorbell_sim::stats! {
         outstanding_stall_ps,
         /// Picoseconds that writes waited for room in the bridge.
         buffer_stall_ps,
+        /// Transfers from before what the bus remembers. They take place as if nothing had been booked then, so possibly too early.
+        late,
     }
 }
