@@ -77,11 +77,12 @@ fn sources(models: &Models) -> Vec<Source> {
         add("directory".to_owned(), "directory", memory.directory.counters());
     }
     if let Some(fabric) = timing.memory.fabric() {
-        add("fabric".to_owned(), "fabric", fabric.stats().counters());
-        for (stops, link) in fabric.links() {
+        let cycle = timing.memory.cycle_at(models.now);
+        add("fabric".to_owned(), "fabric", fabric.stats_until(cycle).counters());
+        for (stops, link) in fabric.links_until(cycle) {
             add(format!("fabric.link{stops}"), "fabric_link", link.counters());
         }
-        for (number, slice) in fabric.slices().enumerate() {
+        for (number, slice) in fabric.slices_until(cycle).enumerate() {
             add(format!("llc.slice{number}"), "llc_slice", slice.counters());
         }
     }
@@ -90,7 +91,7 @@ fn sources(models: &Models) -> Vec<Source> {
         add(format!("disk{index}.memory"), "disk_memory", timing.memory.device_account(device).counters());
     }
     add("interconnect".to_owned(), "traffic", memory.traffic.counters());
-    for (index, channel) in timing.memory.memory().stats().enumerate() {
+    for (index, channel) in timing.memory.memory().stats_until(models.now).enumerate() {
         add(format!("dram.channel{index}"), "dram", channel.counters());
     }
     for (name, attachment) in attached {

@@ -147,7 +147,7 @@ fn a_hit_takes_the_way_to_the_slice_and_back_and_a_miss_that_to_the_controller_t
             let served = access(&mut system, core, now + 500, AccessKind::Load, line);
             assert_eq!(served, Served { at: now + 500 + LOOKED + there + BACK, level: Level::Llc });
         }
-        assert_eq!(system.fabric().unwrap().stats().wait_cycles, 0, "nothing was in the way");
+        assert_eq!(system.fabric().unwrap().stats_until(u64::MAX).wait_cycles, 0, "nothing was in the way");
     }
 }
 
@@ -219,9 +219,15 @@ fn a_link_carries_no_more_than_its_bytes_a_cycle() {
     let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
     assert_eq!(last - first, 63 * 4, "a line takes four cycles of the link, and both cores share it");
     let links: BTreeMap<String, u64> =
-        system.fabric().unwrap().links().map(|(name, link)| (name, link.bytes)).collect();
+        system.fabric().unwrap().links_until(u64::MAX).map(|(name, link)| (name, link.bytes)).collect();
     assert_eq!(links["2to1"], 64 * 64);
     assert_eq!(links["1to0"], 0);
+    let carried = |cycle: u64| {
+        let mut links = system.fabric().unwrap().links_until(cycle);
+        links.find(|(name, _)| name == "2to1").expect("there is such a link").1.bytes
+    };
+    assert_eq!(carried(first + 100) - carried(*first), 16 * 100, "a window has what is carried in it");
+    assert_eq!((carried(50_000), carried(*last)), (0, 64 * 64));
 }
 
 #[test]

@@ -234,6 +234,17 @@ impl<E: Entry> Slots<E> {
         Some(more)
     }
 
+    /// Units taken from this cycle on.
+    pub fn taken_from(&self, cycle: u64) -> u64 {
+        let taken = |(index, entry): (u64, &E)| {
+            let entry: u64 = (*entry).into();
+            let at = self.base + (entry >> E::COUNT_BITS << self.len_bits) + index;
+            if at >= cycle { entry & ((1 << E::COUNT_BITS) - 1) } else { 0 }
+        };
+        let near = (0..).zip(&self.ring).map(taken).sum::<u64>();
+        near + self.far.range(cycle..).map(|far| far.1).sum::<u64>()
+    }
+
     /// The horizon moves on to half a ring behind the present, and what was behind it comes into the ring.
     #[cold]
     fn advance(&mut self, now: u64) {

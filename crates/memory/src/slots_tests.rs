@@ -74,6 +74,10 @@ fn near_and_far_bookings_are_those_of_a_count_without_bounds() {
         for (step, (now, from, count)) in requests(seed).take(4_000).enumerate() {
             let expected = plain.take_many(from, count, units);
             assert_eq!(slots.take_many(from, count, now), expected, "seed {seed}, step {step}");
+            if step % 64 == 0 {
+                let behind = plain.0.range(now..).map(|taken| taken.1).sum::<u64>();
+                assert_eq!(slots.taken_from(now), behind, "seed {seed}, step {step}");
+            }
         }
         assert_eq!(slots.late(), 0);
     }

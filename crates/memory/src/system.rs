@@ -401,6 +401,11 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: self.to_core(hart, there), level: Level::Dram }
     }
 
+    /// The first of the shared resources' cycles that does not begin before a moment.
+    pub fn cycle_at(&self, at: Ps) -> u64 {
+        self.clock.edge_at_or_after(at)
+    }
+
     /// When a shared resource's cycle begins.
     #[inline]
     pub(crate) fn time(&self, cycle: u64) -> Ps {

@@ -33,7 +33,7 @@ impl MemorySeries {
 
     /// Looks at timing models.
     pub fn look_at(&mut self, timing: &Timing, now: Ps) {
-        let channels = timing.memory.memory().stats().map(|stats| Counted {
+        let channels = timing.memory.memory().stats_until(now).map(|stats| Counted {
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
             reads: stats.reads,

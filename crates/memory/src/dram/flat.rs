@@ -1,16 +1,32 @@
 //! Memory without rows and banks: each channel answers after one latency and moves lines one after another.
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Calendar, Clock, PhysAddr, Ps};
+use doorbell_sim::{Ahead, Calendar, Clock, PhysAddr, Ps};
+
+use serde::{Deserialize, Serialize};
 
 use super::config::FlatConfig;
 use super::stats::DramStats;
 use crate::backing::{FlatMemory, MainMemory};
 
+/// Nothing is later.
+const LATEST: Ps = Ps(1 << 60);
+
+/// What a snapshot keeps of a channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FlatState {
+    busy: Calendar,
+    ahead: [Ahead; 2],
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Flat {
     channels: Vec<FlatMemory>,
+    /// When each channel's lines are read and written.
+    ahead: Vec<[Ahead; 2]>,
+    latency: Ps,
+    line_time: Ps,
     /// That of the statistics, and for how many of its cycles a line takes a channel.
     clock: Clock,
     line: u64,
@@ -22,6 +38,9 @@ impl Flat {
         let line = config.line_time();
         Flat {
             channels: (0..channels).map(|_| FlatMemory::new(config.latency, line)).collect(),
+            ahead: (0..channels).map(|_| Default::default()).collect(),
+            latency: config.latency,
+            line_time: line,
             clock,
             line: clock.edge_at_or_after(line),
         }
@@ -32,6 +51,9 @@ impl Flat {
         // All addresses are alike.
         let (channel, addr) = (&mut self.channels[index], PhysAddr(0));
         let done = if is_write { channel.write(now, addr) } else { channel.read(now, addr) };
+        let end =
+            if is_write { done } else { done.saturating_sub(self.latency).saturating_add(self.line_time) };
+        self.ahead[index][usize::from(is_write)].add(end.saturating_sub(self.line_time), end);
         let took = self.clock.edge_at_or_after(done.saturating_sub(now));
         let (lines, bytes, clocks) = match is_write {
             true => (&mut stats.writes, &mut stats.bytes_written, &mut stats.write_clocks),
@@ -49,24 +71,42 @@ impl Flat {
         self.channels[channel].late()
     }
 
+    /// Lines that a channel reads and writes after a moment: of one in between, its rounded part.
+    pub fn lines_behind(&self, channel: usize, at: Ps) -> [u64; 2] {
+        let line = self.line_time.0.max(1);
+        self.ahead[channel].each_ref().map(|ahead| ahead.behind(at).saturating_add(line / 2) / line)
+    }
+
+    /// Cycles of the statistics' clock for which a line takes a channel.
+    pub fn line_clocks(&self) -> u64 {
+        self.line
+    }
+
     /// See [`MainMemory::come_to`].
     pub fn come_to(&mut self, now: Ps) {
+        self.ahead.iter_mut().flatten().for_each(|ahead| ahead.forget_until(now));
         self.channels.iter_mut().for_each(|channel| channel.come_to(now));
     }
 
-    /// What a snapshot keeps: a calendar a channel.
-    pub fn save(&self) -> Vec<Calendar> {
-        self.channels.iter().map(MainMemory::save).collect()
+    /// What a snapshot keeps of each channel.
+    pub fn save(&self) -> Vec<FlatState> {
+        let channels = self.channels.iter().zip(&self.ahead);
+        channels.map(|(channel, ahead)| FlatState { busy: channel.save(), ahead: ahead.clone() }).collect()
     }
 
     /// Takes a saved state over, of as many channels.
-    pub fn restore(&mut self, saved: &[Calendar]) -> Result<(), String> {
+    pub fn restore(&mut self, saved: &[FlatState]) -> Result<(), String> {
         if saved.len() != self.channels.len() {
             return Err(format!("it is of {} flat channels, not {}", saved.len(), self.channels.len()));
         }
+        if !saved.iter().flat_map(|saved| &saved.ahead).all(|ahead| ahead.is_consistent(LATEST)) {
+            return Err("flat memory is busy for too long".to_owned());
+        }
         let mut both = self.channels.iter_mut().zip(saved);
-        both.try_for_each(|(channel, saved)| channel.restore(saved.clone()))
-            .map_err(|error| error.to_string())
+        both.try_for_each(|(channel, saved)| channel.restore(saved.busy.clone()))
+            .map_err(|error| error.to_string())?;
+        self.ahead = saved.iter().map(|saved| saved.ahead.clone()).collect();
+        Ok(())
     }
 }
 
@@ -96,6 +136,13 @@ mod tests {
         let counted: Vec<_> = dram.stats().map(|s| (s.reads, s.writes, s.bytes_read, s.row_closed)).collect();
         assert_eq!(counted, [(3, 1, 192, 0), (1, 0, 64, 0)]);
         assert_eq!(dram.config().bytes_per_second(), 12_800_000_000);
+        // The first channel reads two lines from 0 to 20 ns, writes from 20 to 30 and reads again after a microsecond.
+        let moved = |ns: u64| {
+            let stats = dram.stats_until(at + Ps::from_ns(ns)).next().unwrap();
+            (stats.bytes_read, stats.bytes_written)
+        };
+        assert_eq!([0, 10, 20, 30].map(moved), [(0, 0), (64, 0), (128, 0), (128, 64)]);
+        assert_eq!([1_000, 1_010].map(moved), [(128, 64), (192, 64)]);
     }
 
     #[test]

@@ -105,6 +105,24 @@ impl Dram {
         })
     }
 
+    /// The same until a moment: what the data bus carried, without what is booked for later.
+    pub fn stats_until(&self, at: Ps) -> impl Iterator<Item = DramStats> {
+        let clock = self.clock.edge_at_or_after(at);
+        self.stats().zip(&self.channels).enumerate().map(move |(index, (stats, channel))| {
+            let [reads, writes] = match &self.flat {
+                Some(flat) => flat.lines_behind(index, at),
+                None => [channel.bus.reads.booked_from(clock), channel.bus.writes.booked_from(clock)],
+            };
+            let burst = self.flat.as_ref().map_or(channel.timing.burst, Flat::line_clocks);
+            DramStats {
+                bytes_read: stats.bytes_read.saturating_sub(reads * LINE_BYTES),
+                bytes_written: stats.bytes_written.saturating_sub(writes * LINE_BYTES),
+                busy_clocks: stats.busy_clocks.saturating_sub((reads + writes) * burst),
+                ..stats
+            }
+        })
+    }
+
     /// The channel of the line at `addr`.
     pub fn channel(&self, addr: PhysAddr) -> usize {
         self.mapping.place(addr.0 / LINE_BYTES).0

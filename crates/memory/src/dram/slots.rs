@@ -103,6 +103,20 @@ impl Marks {
         word.turn == turn
     }
 
+    /// How many cycles are booked from `cycle` on.
+    pub fn booked_from(&self, cycle: u64) -> u64 {
+        let count = |index: u64, bits: u64| {
+            let before = cycle.saturating_sub(index * 64).min(64);
+            u64::from(bits.checked_shr(before as u32).unwrap_or(0).count_ones())
+        };
+        let of_word = |(place, word): (u64, &Word)| match word.turn {
+            0 => 0,
+            turn => count((turn - 1) * WORDS + place, word.bits),
+        };
+        let near = (0u64..).zip(&self.words).map(of_word).sum::<u64>();
+        near + self.far.iter().map(|(index, bits)| count(*index, *bits)).sum::<u64>()
+    }
+
     /// The first cycle from `cycle` on that is not booked.
     #[inline]
     pub fn first_free(&self, cycle: u64) -> u64 {
@@ -197,6 +211,11 @@ impl Slots {
     /// See [`Marks::late`].
     pub fn late(&self) -> u64 {
         self.marks.late
+    }
+
+    /// See [`Marks::booked_from`].
+    pub fn booked_from(&self, cycle: u64) -> u64 {
+        self.marks.booked_from(cycle)
     }
 
     #[inline]
@@ -302,6 +321,7 @@ mod tests {
                 naive.range(probe + 1..=probe + 128).map(|(c, _)| 1u128 << (c - probe - 1)).sum();
             assert_eq!((slots.before(probe), slots.after(probe)), (before, after), "step {step}");
             assert_eq!(slots.marks.has(probe), naive.contains_key(&probe));
+            assert_eq!(slots.booked_from(probe), naive.range(probe..).count() as u64);
             let free = (probe..).find(|c| !naive.contains_key(c)).unwrap();
             assert_eq!(slots.marks.first_free(probe), free);
             if naive.contains_key(&probe) {

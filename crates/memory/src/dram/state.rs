@@ -1,13 +1,12 @@
 //! What a snapshot keeps of memory controllers.
 
-use doorbell_sim::Calendar;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
 use super::Dram;
 use super::bank::Bank;
 use super::bus::{Activations, Bus, Paid};
-use super::flat::Flat;
+use super::flat::{Flat, FlatState};
 use super::slots::{Marks, Slots, SlotsState};
 use super::stats::DramStats;
 use super::writes::{WriteQueue, WriteQueueState};
@@ -33,12 +32,12 @@ struct ChannelState {
 pub struct DramState {
     channels: Vec<ChannelState>,
     /// Of flat memory.
-    flat: Vec<Calendar>,
+    flat: Vec<FlatState>,
 }
 
 impl DramState {
     /// The version of this layout.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 }
 
 impl Dram {

@@ -129,11 +129,10 @@ impl Fabric {
         self.routes.way(from, to).iter().map(|link| &self.routes.links[usize::from(*link)])
     }
 
-    /// What has been counted of all links together.
-    pub fn stats(&self) -> FabricStats {
+    /// What has been counted of all links together until a cycle: see [`links_until`](Fabric::links_until).
+    pub fn stats_until(&self, cycle: u64) -> FabricStats {
         let mut all = FabricStats::default();
-        for wires in &self.wires {
-            let LinkStats { requests, bytes, wait_cycles } = wires.stats;
+        for (_, LinkStats { requests, bytes, wait_cycles }) in self.links_until(cycle) {
             all.request_hops += requests;
             all.byte_hops += bytes;
             all.wait_cycles += wait_cycles;
@@ -141,15 +140,22 @@ impl Fabric {
         all
     }
 
-    /// The same of each link, with the stops that it joins.
-    pub fn links(&self) -> impl Iterator<Item = (String, &LinkStats)> {
+    /// What has been counted of each link, with the stops that it joins: its bytes without those that are booked for this cycle and later.
+    pub fn links_until(&self, cycle: u64) -> impl Iterator<Item = (String, LinkStats)> {
         let name = |link: &routes::Link| format!("{}to{}", link.from, link.to);
-        self.routes.links.iter().map(name).zip(self.wires.iter().map(|wires| &wires.stats))
+        let stats = move |wires: &Wires| {
+            let bytes = wires.stats.bytes.saturating_sub(wires.lines.taken_from(cycle));
+            LinkStats { bytes, ..wires.stats.clone() }
+        };
+        self.routes.links.iter().map(name).zip(self.wires.iter().map(stats))
     }
 
-    /// What has been counted of each slice.
-    pub fn slices(&self) -> impl Iterator<Item = &SliceStats> {
-        self.slices.iter().map(|slice| &slice.stats)
+    /// The same of each slice's accesses.
+    pub fn slices_until(&self, cycle: u64) -> impl Iterator<Item = SliceStats> {
+        self.slices.iter().map(move |slice| {
+            let accesses = slice.stats.accesses.saturating_sub(slice.ports.taken_from(cycle));
+            SliceStats { accesses, ..slice.stats.clone() }
+        })
     }
 
     /// Requests from before what links and ports remember.

@@ -43,6 +43,25 @@ fn hits_between_two_that_are_far_apart_come_at_once() {
     assert_eq!(channel.stats.row_hits, 8);
 }
 
+#[test]
+fn a_window_has_the_bytes_that_the_bus_carries_in_it_whenever_they_were_asked_for() {
+    let mut bench = Bench::new(&bare(DramStandard::Ddr4_2400));
+    let burst = bench.timing.burst;
+    for line in 0..256 {
+        bench.read(50_000, bench.addr(1, 0, line % 4, line / 4));
+    }
+    let bytes = |clock: u64| bench.dram.stats_until(bench.clock.edge(clock)).next().unwrap();
+    assert_eq!((bytes(50_000).bytes_read, bytes(50_000).busy_clocks), (0, 0));
+    let mut moved = 0;
+    for clock in (50_000..52_000).step_by(16) {
+        let (begin, end) = (bytes(clock), bytes(clock + 16));
+        assert!(end.busy_clocks - begin.busy_clocks <= 16, "no more than there is time for");
+        moved += end.bytes_read - begin.bytes_read;
+    }
+    assert_eq!((moved, bytes(52_000).busy_clocks), (256 * LINE_BYTES, 256 * burst));
+    assert_eq!(bench.stats().bytes_read, moved);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
