@@ -1,6 +1,16 @@
 //! Prints what `docs/coherence.md` says of presets beside published machines.
 
-use doorbell_acceptance::micro::published::{hitm_ns, l2_bytes_per_cycle, loaded, memory_ns, turn_ns};
+use doorbell_acceptance::micro::published::{
+    Loaded, hitm_ns, l2_bytes_per_cycle, loaded, memory_ns, turn_ns,
+};
+
+fn print_loaded(name: &str, others: u32, loads: (usize, usize)) {
+    let Loaded { chain_ns, stream_ns, in_flight, gigabytes } = loaded(name, others, loads);
+    println!(
+        "{name}: {others} others, {loads:?} loads a block: chain {chain_ns:.1} ns, streams {stream_ns:.1} ns with {in_flight:.0} lines \
+         in flight, {gigabytes:.1} GB/s"
+    );
+}
 
 fn main() {
     for name in ["skylake-sp", "xeon-e5-2699v4", "xeon-e5-2667v4", "altra", "big-server"] {
@@ -15,8 +25,11 @@ fn main() {
     }
     for (name, most) in [("skylake-sp", 17), ("xeon-e5-2699v4", 15)] {
         for others in [0, 2, 4, 6, 8, 10, 12, most] {
-            let (ns, gigabytes) = loaded(name, others);
-            println!("{name}: {others} others: {ns:.1} ns, {gigabytes:.1} GB/s");
+            print_loaded(name, others, (8, 32));
+        }
+        // What the chain's figure depends on: how many loads are priced at once.
+        for loads in [(1, 32), (1, 8), (1, 1), (8, 1)] {
+            print_loaded(name, most, loads);
         }
     }
 }

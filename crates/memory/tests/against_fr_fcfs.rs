@@ -44,6 +44,8 @@ struct Ticking {
     draining: usize,
     latencies: u64,
     done: u64,
+    /// The last read that was served, and when its data end.
+    served: Option<(Request, u64)>,
 }
 
 /// Row, rank, bank, column, bank group, from high to low.
@@ -68,6 +70,7 @@ impl Ticking {
             draining: 0,
             latencies: 0,
             done: 0,
+            served: None,
             t,
         }
     }
@@ -159,6 +162,7 @@ impl Ticking {
         if writing {
             self.draining -= 1;
         } else {
+            self.served = Some((request, clock + data_end));
             self.latencies += clock + data_end - request.clock;
             self.done += 1;
         }
@@ -183,9 +187,9 @@ fn ticked(t: &DramTiming, requests: &[Request]) -> u64 {
     controller.latencies / reads
 }
 
-/// Mean clocks of a read by the calendars.
-fn booked(standard: DramStandard, requests: &[Request]) -> u64 {
-    let config = DramConfig {
+/// A controller as the ticking one is.
+fn calendars(standard: DramStandard) -> Dram {
+    Dram::new(&DramConfig {
         standard,
         ranks: RANKS,
         request_latency: Ps::ZERO,
@@ -198,9 +202,13 @@ fn booked(standard: DramStandard, requests: &[Request]) -> u64 {
         write_low: 0,
         write_idle: 8,
         ..DramConfig::default()
-    };
+    })
+}
+
+/// Mean clocks of a read by the calendars.
+fn booked(standard: DramStandard, requests: &[Request]) -> u64 {
     let clock = Clock::new(standard.timing().clock);
-    let mut dram = Dram::new(&config);
+    let mut dram = calendars(standard);
     let (mut sum, mut reads) = (0, 0);
     for request in requests {
         let (now, addr) = (clock.edge(request.clock), PhysAddr(request.line * 64));
@@ -291,4 +299,98 @@ fn a_stream_of_reads_and_writes_takes_as_long_as_under_fr_fcfs() {
 fn runs_through_rows_take_as_long_as_under_fr_fcfs() {
     compare(Pattern::Runs, false, &[5, 30, 60, 70], 10);
     compare(Pattern::Runs, false, &[80], 15);
+}
+
+/// Reads that come in a closed loop: each of a stream's places asks for the next line, [`AROUND`] clocks after it got its last one. The
+/// last place goes through lines at random, one behind the other.
+struct Loop {
+    places: usize,
+    streams: u64,
+    next: Vec<u64>,
+    rng: Rng,
+    /// Of the streams and of the chain: reads, and the sum of their clocks.
+    sums: [(u64, u64); 2],
+}
+
+/// Clocks from a read's data to the next request of its place.
+const AROUND: u64 = 60;
+/// Clocks that a loop runs for.
+const CLOSED_FOR: u64 = 100_000;
+
+impl Loop {
+    fn new(places: usize, streams: u64) -> Loop {
+        let mut rng = Rng::stream(2, "closed loop");
+        let next = (0..streams).map(|_| rng.below(1 << 20) << 7).collect();
+        Loop { places, streams, next, rng: Rng::stream(1, "closed loop"), sums: [(0, 0); 2] }
+    }
+
+    fn line(&mut self, place: usize) -> u64 {
+        if place == self.places {
+            return self.rng.below(1 << 27);
+        }
+        let next = &mut self.next[place % self.streams as usize];
+        *next += 1;
+        *next
+    }
+
+    fn count(&mut self, place: usize, clocks: u64) {
+        let (reads, sum) = &mut self.sums[usize::from(place == self.places)];
+        (*reads, *sum) = (*reads + 1, *sum + clocks);
+    }
+
+    /// Mean clocks of the streams' reads and of the chain's, and thousandths of the bus that were used.
+    fn figures(&self, burst: u64) -> [u64; 3] {
+        let [streams, chain] = self.sums;
+        [streams.1 / streams.0, chain.1 / chain.0, (streams.0 + chain.0) * burst * 1000 / CLOSED_FOR]
+    }
+}
+
+fn closed_ticking(standard: DramStandard, mut of: Loop) -> [u64; 3] {
+    let t = standard.timing();
+    let mut controller = Ticking::new(t.clone());
+    let mut coming: Vec<(u64, usize)> = (0..=of.places).map(|place| (place as u64, place)).collect();
+    let mut waiting = std::collections::BTreeMap::new();
+    for clock in 0..CLOSED_FOR {
+        while let Some(index) = coming.iter().position(|(at, _)| *at <= clock) {
+            let place = coming.swap_remove(index).1;
+            let line = of.line(place);
+            waiting.insert(line, place);
+            let request = Request { clock, line, write: false };
+            controller.reads.push((request, self::place(&t, line)));
+        }
+        controller.tick(clock);
+        if let Some((request, done)) = controller.served.take() {
+            let place = waiting.remove(&request.line).expect("a line is read by one place");
+            of.count(place, done - request.clock);
+            coming.push((done + AROUND, place));
+        }
+    }
+    of.figures(t.burst)
+}
+
+fn closed_booked(standard: DramStandard, mut of: Loop) -> [u64; 3] {
+    let t = standard.timing();
+    let (clock, mut dram) = (Clock::new(t.clock), calendars(standard));
+    let mut coming: std::collections::BTreeSet<(u64, usize)> =
+        (0..=of.places).map(|place| (place as u64, place)).collect();
+    while let Some((at, place)) = coming.pop_first().filter(|(at, _)| *at < CLOSED_FOR) {
+        let done = clock.edge_at_or_before(dram.read(clock.edge(at), PhysAddr(of.line(place) * 64)));
+        of.count(place, done - at);
+        coming.insert((done + AROUND, place));
+    }
+    of.figures(t.burst)
+}
+
+#[test]
+fn a_chain_beside_streams_takes_as_long_as_under_fr_fcfs_until_its_misses_starve() {
+    let standard = DramStandard::Ddr4_2400;
+    // Beyond, the ticking controller lets hits of eight streams pass the chain's misses for long: 250 and 783 clocks with 48 and 64 lines.
+    for (places, streams) in [(4, 4), (8, 8), (16, 8), (32, 8), (64, 17), (64, 32)] {
+        let new = || Loop::new(places, streams);
+        let (theirs, ours) = (closed_ticking(standard, new()), closed_booked(standard, new()));
+        println!("{streams} streams, {places} lines: ticking {theirs:?}, booked {ours:?}");
+        let close =
+            theirs.iter().zip(&ours).all(|(theirs, ours)| 100 * theirs.abs_diff(*ours) <= 10 * theirs);
+        assert!(close, "{streams} streams, {places} lines: ticking {theirs:?}, booked {ours:?}");
+    }
 }

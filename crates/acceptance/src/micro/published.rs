@@ -144,8 +144,22 @@ pub fn turn_ns(name: &str) -> f64 {
     time.0 as f64 / 1_000.0 / (turns(time) - before) as f64
 }
 
-/// Nanoseconds of a load from memory beside as many harts that read memory as fast as they and their L2s' prefetchers can, and GB/s of all.
-pub fn loaded(name: &str, others: u32) -> (f64, f64) {
+/// Memory under load.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded {
+    /// Nanoseconds of a load of the chain.
+    pub chain_ns: f64,
+    /// Nanoseconds for which an L2 of another hart holds a miss register, on average: of a load or prefetch of a stream.
+    pub stream_ns: f64,
+    /// Of these L2s' miss registers, those in use, all together.
+    pub in_flight: f64,
+    /// GB/s of all harts.
+    pub gigabytes: f64,
+}
+
+/// A chain of loads beside as many harts that read memory as fast as they and their L2s' prefetchers can. The chain's loop has `loads.0`
+/// loads between two branches, a stream's `loads.1`.
+pub fn loaded(name: &str, others: u32, loads: (usize, usize)) -> Loaded {
     let harts = format!("platform.harts={}", others + 1);
     let prefetchers = (1..=others).map(|hart| format!("hart.{hart}.memory.l2.prefetch.kind=stream"));
     let set: Vec<String> = prefetchers.chain([harts, "platform.ram=2GiB".to_owned()]).collect();
@@ -164,19 +178,40 @@ pub fn loaded(name: &str, others: u32) -> (f64, f64) {
         a.beqz(A0, "reader");
         a.label("stream");
         a.add(S3, S0, S1);
-        (0..32).for_each(|n| a.ld(ZERO, S3, 64 * n - 1024));
+        for (n, label) in BRANCHES.into_iter().enumerate() {
+            a.ld(ZERO, S3, 64 * n as i32 - 1024);
+            if (n + 1) % loads.1 == 0 {
+                a.j(label);
+                a.label(label);
+            }
+        }
         a.add(S1, S1, S4);
         a.and(S1, S1, S2);
         a.j("stream");
         a.label("reader");
         a.li(A0, first);
     };
-    let program = Program::new(setup, |a| (0..8).for_each(|_| a.ld(A0, A0, 0)));
+    let program = Program::new(setup, |a| (0..loads.0).for_each(|_| a.ld(A0, A0, 0)));
     let mut run = Run::new(&config, &program.with_chain(DATA, DATA, 64, &lines));
     let before = run.on(Ps::from_us(20));
     let time = Ps::from_us(60);
     let after = run.on(time);
     let address = f64::from(config.pipeline.address_cycles);
     let bytes = 64.0 * (after.1 - before.1) as f64;
-    (ns(&config, address + cycles_each(&before.0, &after.0)), bytes / (time.0 as f64 * 1e-12) / 1e9)
+    let seconds = time.0 as f64 * 1e-12;
+    let streams =
+        after.0.harts.iter().zip(&before.0.harts).skip(1).map(|(after, before)| after.l2.since(&before.l2));
+    let (held, fills) = streams.fold((0, 0), |sum, l2| (sum.0 + l2.mshr_cycles, sum.1 + l2.fills));
+    Loaded {
+        chain_ns: ns(&config, address + cycles_each(&before.0, &after.0)),
+        stream_ns: ns(&config, held as f64 / fills.max(1) as f64),
+        in_flight: held as f64 / (seconds * config.core.frequency.0 as f64),
+        gigabytes: bytes / seconds / 1e9,
+    }
 }
+
+/// Labels of a stream's branches.
+const BRANCHES: [&str; 32] = [
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18",
+    "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
+];
