@@ -46,11 +46,13 @@ mod trace_record_qemu;
 mod trace_run;
 mod traffic_args;
 mod two_nodes_cmd;
+mod usage_hint;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use doorbell_bench::Places;
 
@@ -135,14 +137,21 @@ fn main() -> ExitCode {
 /// Help and version go to standard output, what is wrong with the words to standard error.
 fn help_or_usage(answer: &clap::Error) -> ExitCode {
     let text = answer.render();
-    if answer.use_stderr() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let is_refused = answer.use_stderr();
+    if let Some(said) =
+        usage_hint::negative_value(&words).filter(|_| answer.kind() == ErrorKind::UnknownArgument)
+    {
+        tell!("{said}");
+    } else if is_refused {
         if std::io::stderr().is_terminal() { tell!("{}", text.ansi()) } else { tell!("{text}") }
     } else if std::io::stdout().is_terminal() {
         out!("{}", text.ansi());
     } else {
         out!("{text}");
     }
-    let wrong = answer.use_stderr() || out::has_failed();
+    usage_hint::of_words(&words).filter(|_| is_refused).into_iter().for_each(|tip| tell!("{tip}"));
+    let wrong = is_refused || out::has_failed();
     ExitCode::from(if wrong { answer.exit_code().clamp(1, 255) as u8 } else { 0 })
 }
 

@@ -22,6 +22,7 @@ use crate::screen::Screen;
 use crate::script_cmd;
 use crate::told::told;
 use crate::two_nodes_cmd;
+use crate::usage_hint;
 
 /// The longest frame of usual Ethernet.
 pub(crate) const FRAME_USUAL: Bytes = Bytes(1518);
@@ -85,7 +86,10 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
             names.join(", ")
         );
     };
-    let chosen = benchmark(name)?;
+    let chosen = benchmark(name).map_err(|error| match usage_hint::of_file(name) {
+        Some(said) => anyhow::anyhow!(said),
+        None => error.into(),
+    })?;
     chosen.refuse_of_others(&args.common.set)?;
     if let Nodes::Joined { .. } = chosen.nodes {
         return two_nodes_cmd::asked(args, chosen);

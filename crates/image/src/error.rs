@@ -16,6 +16,15 @@ pub enum ImageError {
         /// The built-in names, comma-separated.
         known: String,
     },
+    /// A file that is no recipe is named in the place of one.
+    #[error(
+        "{name} is no recipe of an image: a program's source stands in a recipe's [build.programs], and a program that is compiled is handed \
+         over by --script or --file of `doorbell run` (docs/images.md)"
+    )]
+    NoRecipe {
+        /// What was named.
+        name: String,
+    },
     /// A recipe that cannot be read or makes no sense.
     #[error("recipe {recipe}: {problem}")]
     Recipe {

@@ -125,6 +125,12 @@ pub(crate) enum Origin {
     Folder(PathBuf, String),
 }
 
+/// Whether a path is that of a program's source, by its ending.
+fn is_source(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ["c", "cc", "cpp", "S", "s", "rs", "py", "sh"].contains(&ending))
+}
+
 impl Origin {
     /// What a name or path means. A built-in name wins over a file of that name; write `./NAME` for the file.
     pub(crate) fn find(path: &Path) -> Result<Origin, ImageError> {
@@ -139,6 +145,9 @@ impl Origin {
         match (path.parent(), path.file_name().and_then(|name| name.to_str())) {
             (Some(folder), Some(name)) if is_recipe_file => {
                 Ok(Origin::Folder(folder.to_owned(), name.to_owned()))
+            }
+            _ if path.is_file() || is_source(path) => {
+                Err(ImageError::NoRecipe { name: path.display().to_string() })
             }
             _ => {
                 let known = BUILTIN.iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ");
@@ -478,5 +487,17 @@ mod tests {
             let told = problem(&dir, "w.toml");
             assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
         }
+    }
+
+    #[test]
+    fn a_source_or_another_file_in_a_recipes_place_is_told_where_it_belongs() {
+        let dir = folder(&[("count.c", "int main(void) { return 0; }\n"), ("own", "text")]);
+        for name in [dir.path().join("count.c"), dir.path().join("own"), "gone/count.c".into()] {
+            let error = Origin::find(&name).err().unwrap().to_string();
+            assert!(error.contains("is no recipe") && error.contains("[build.programs]"), "{error}");
+        }
+        assert!(
+            Origin::find(Path::new("nope")).err().unwrap().to_string().contains("there is no image recipe")
+        );
     }
 }

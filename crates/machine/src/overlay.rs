@@ -129,6 +129,9 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
             let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
             return ConfigError::new(path, problem);
         }
+        if let Some(problem) = no_whole_number(&text) {
+            return ConfigError::new(path, problem);
+        }
         let unknown = unknown_field(&text);
         let is_unknown_key = unknown.is_some();
         let (key, hint) = match unknown {
@@ -147,6 +150,27 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
         let hint = hint.map_or(String::new(), |name| format!("{MEANT}{name}\"?"));
         ConfigError { is_unknown_key, ..ConfigError::new(key, format!("{text}{hint}")) }
     })
+}
+
+/// What ends a message about a number that is none of those that a key takes.
+pub const WHOLE: &str = "a whole number from 0 up";
+
+/// What is wrong with a number that is negative, too large or broken, of serde's "invalid value: integer `-1`, expected u32".
+fn no_whole_number(text: &str) -> Option<String> {
+    const TYPES: [(&str, u64); 4] = [
+        ("u8", u8::MAX as u64),
+        ("u16", u16::MAX as u64),
+        ("u32", u32::MAX as u64),
+        ("u64", i64::MAX as u64),
+    ];
+    let (given, expected) = text.strip_prefix("invalid ")?.split_once(", expected ")?;
+    let expected = expected.split_whitespace().next()?;
+    let (_, most) = TYPES.iter().find(|(name, _)| *name == expected)?;
+    let given = given.split('`').nth(1)?;
+    match given.parse::<i64>() {
+        Ok(number) if number > 0 => Some(format!("{number} is too large; it takes at most {most}")),
+        _ => Some(format!("{given} is not {WHOLE}")),
+    }
 }
 
 /// What stands before the key that may have been meant.

@@ -3,7 +3,7 @@
 //! part of the configuration, or anywhere if none is named.
 
 use doorbell_machine::ConfigError;
-use doorbell_machine::overlay::{likeness, meant};
+use doorbell_machine::overlay::{WHOLE, likeness, meant};
 use toml::{Table, Value};
 
 use super::parameter::Parameter;
@@ -18,12 +18,22 @@ const ALMOST: f64 = 0.75;
 
 /// An error about a configuration, which was read from `tree`: of a key that there is not, with those that may have been meant.
 pub(crate) fn instead_of(error: ConfigError, tree: &Table) -> ConfigError {
+    if error.problem.ends_with(WHOLE) {
+        return with_range(error);
+    }
     if !error.is_unknown_key {
         return error;
     }
     let whole = with_first_key(&error.key, tree);
     let paths = meant_by(&error.key, &whole);
     meant(error, &paths)
+}
+
+/// An error about a number, with what the key takes.
+fn with_range(error: ConfigError) -> ConfigError {
+    let range = parameter(&error.key).and_then(Parameter::range_text);
+    let range = range.map_or(String::new(), |range| format!("; it takes {range}"));
+    ConfigError { problem: format!("{}{range}", error.problem), ..error }
 }
 
 /// The same of a path that is asked about: nobody has told yet which keys stand beside it.
@@ -71,6 +81,10 @@ fn meant_by(key: &str, whole: &str) -> Vec<String> {
         known.path.strip_suffix(part).is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };
     let mut found: Vec<&Parameter> = known().filter(|known| ends(known, whole)).collect();
+    // A table between may be left out.
+    if found.is_empty() && whole.contains('.') {
+        found = known().filter(|known| has_parts(&known.path, whole)).collect();
+    }
     if found.is_empty() {
         found = known().filter(|known| known.name() == last).collect();
     }
@@ -86,6 +100,12 @@ fn meant_by(key: &str, whole: &str) -> Vec<String> {
     found.retain(|known| score(known) > best - BEHIND_MAX);
     let paths = found.into_iter().map(|known| format!("{member}{}", known.path));
     paths.filter(|path| parameter(path).is_some()).take(TOLD_MAX).collect()
+}
+
+/// Whether a path ends as another one, and has its other parts in their order.
+fn has_parts(path: &str, parts: &str) -> bool {
+    let (mut own, mut wanted) = (path.rsplit('.'), parts.rsplit('.'));
+    own.next() == wanted.next() && wanted.all(|part| own.any(|own| own == part))
 }
 
 /// Whose keys they are, such as `hart.1.`, and the rest.

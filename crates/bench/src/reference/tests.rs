@@ -186,3 +186,27 @@ fn the_page_is_what_the_doc_comments_say() {
     let stored = std::fs::read_to_string(path).unwrap_or_default();
     assert!(stored == page(), "docs/parameters.md is old: doorbell config reference > docs/parameters.md");
 }
+
+#[test]
+fn a_number_of_the_wrong_kind_is_told_what_its_key_takes() {
+    for (set, says) in [
+        ("pipeline.rob=-1", "pipeline.rob: -1 is not a whole number from 0 up; it takes "),
+        ("platform.harts=1.5", "platform.harts: 1.5 is not a whole number from 0 up; it takes 1 to 64"),
+        ("dpdk.rxd=-8", "dpdk.rxd: -8 is not a whole number from 0 up; it takes 32 to 4096"),
+        ("pipeline.rob=99999999999", "pipeline.rob: 99999999999 is too large; it takes at most 4294967295"),
+    ] {
+        let error = resolve("fast", &[set.to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with(says), "{error}");
+    }
+}
+
+#[test]
+fn a_table_that_is_left_out_of_a_path_is_told() {
+    for (set, path) in [
+        ("memory.dca.ways=0-1", "memory.dca.policy.ways"),
+        ("loadgen.clients=3", "loadgen.traffic.memcached.clients"),
+    ] {
+        let error = resolve("fast", &[set.to_owned()]).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("; did you mean \"{path}\"?")), "{error}");
+    }
+}

@@ -215,11 +215,23 @@ impl Plan {
             return Some("is no parameter that this experiment varies".into());
         }
         let paths = self.points.iter().flat_map(|point| &point.parameters).map(|(path, _)| path);
-        let near = nearest(column, figures.own.iter().chain(paths));
-        let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        let known: Vec<&String> = figures.own.iter().chain(paths).collect();
+        let ends = format!(".{column}");
+        let mut within: Vec<&str> =
+            known.iter().map(|name| name.as_str()).filter(|name| name.ends_with(&ends)).collect();
+        within.sort_by_key(|name| name.len());
+        within.truncate(MEANT_MAX);
+        let near = match &within[..] {
+            [] => nearest(column, known).map(|near| format!("; did you mean \"{near}\"?")),
+            several => Some(format!("; did you mean \"{}\"?", several.join("\" or \""))),
+        };
+        let near = near.unwrap_or_default();
         Some(format!("is no figure of a point, and no parameter that varies{near}"))
     }
 }
+
+/// More figures that may have been meant are no help.
+const MEANT_MAX: usize = 3;
 
 impl PlannedPoint {
     fn identity(&self, benchmark: &str, guest: &str) -> Identity {

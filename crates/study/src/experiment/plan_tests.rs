@@ -186,6 +186,10 @@ fn every_wrong_file_is_answered_with_what_to_write() {
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rat\"\n"),
             "plot.y = \"drop_rat\" is no figure of a point, and no parameter that varies; did you mean \"drop_rate\"?",
         ),
+        (
+            &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"p99\"\n"),
+            "plot.y = \"p99\" is no figure of a point, and no parameter that varies; did you mean \"latency_ns.p99\" or",
+        ),
         (&format!("{measure}[[plot]]\nx = \"speed\"\ny = \"ipc\"\n"), "plot.x = \"speed\" is no figure"),
         (&format!("{measure}[[plot]]\nx = \"rate\"\ny = \"low_mpps\"\n"), "plot.y = \"low_mpps\" is no"),
         (&format!("seeds = [1, 2, 1]\n{measure}"), "seeds has 1 twice"),
