@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, M5Ops, Nodes, Places, Prepared,
-    RunConfig, RunError, Session, Source, benchmark, driven_guests,
+    BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, Length, M5Ops, Nodes, Places,
+    Prepared, RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
 use doorbell_image::DebugSymbols;
 use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate};
-use doorbell_sim::{Bytes, Frame};
+use doorbell_machine::CoreModel;
+use doorbell_sim::{Bytes, Frame, Ps};
 use doorbell_study::search::{frames_per_second, line_rate};
 
 use crate::exit::Asked as _;
@@ -26,6 +27,9 @@ use crate::usage_hint;
 
 /// The longest frame of usual Ethernet.
 pub(crate) const FRAME_USUAL: Bytes = Bytes(1518);
+
+/// A warm-up that takes the host about half a minute or more.
+const WARMUP_LONG: Ps = Ps::from_ms(40);
 
 /// What is to be measured.
 pub struct Asked {
@@ -120,7 +124,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
             let remark = (chosen.remark)(config).unwrap_or_default();
             let said =
                 format!("{}: {rate} of {what}{source}{}{remark}", chosen.name, capped.unwrap_or_default());
-            let said = (!chosen.silent).then_some(said);
+            let said = (!chosen.silent).then(|| said + &long_warmup(chosen, config, rate));
             loads.push(Load { config: config.clone(), rate, said });
         }
     }
@@ -129,6 +133,26 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
     let first = configs.iter().map(longest).enumerate().rev().max_by_key(|(_, size)| *size);
     let first = first.map_or(0, |(index, _)| index);
     Ok(Asked::new(chosen, configs.swap_remove(first), loads))
+}
+
+/// What to say before a warm-up that is long because few frames come: it lasts until they have gone round the rings twice.
+fn long_warmup(chosen: &Benchmark, config: &RunConfig, rate: Rate) -> String {
+    let own = |rings: [u32; 2]| u64::from(rings.into_iter().max().unwrap_or_default());
+    let is_auto = config.run.warmup == Length::Auto && config.core.model == CoreModel::Timed;
+    let is_paced = config.loadgen.traffic.outstanding.is_none() && !matches!(rate, Rate::Times(_));
+    let Some(rings) = (chosen.rings)(config).map(own).filter(|_| is_auto && is_paced) else {
+        return String::new();
+    };
+    let frames = frames_per_second(rate, config, config.loadgen.traffic.frame_size_max());
+    let needed = Ps::PER_SECOND.saturating_mul(2 * rings) / frames.max(1);
+    let length = Ps(needed).min(config.run.warmup_limit);
+    if length < WARMUP_LONG {
+        return String::new();
+    }
+    format!(
+        "; at this rate the warm-up is long, up to {length} of simulated time: frames are to go round rings of {rings} descriptors twice \
+         (--warmup 10ms sets a shorter one)"
+    )
 }
 
 /// A rate that the line carries: more than that would only wait in the generator, and its wait would be taken for the machine's. What
@@ -281,6 +305,21 @@ mod tests {
         assert_eq!(of("[{}, {name=\"b\"}]"), "2 streams");
         assert_eq!(of("[{}, {ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "2 streams, at first");
         assert_eq!(of("[{ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "a stream, at first");
+    }
+
+    #[test]
+    fn a_warm_up_that_is_long_at_a_low_rate_is_announced_with_the_reason() {
+        let of = |preset: &str, rate: &str, set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+            long_warmup(benchmark("testpmd").unwrap(), &resolve(preset, &set).unwrap(), rate.parse().unwrap())
+        };
+        let said = of("server", "5Mbps", &[]);
+        assert!(said.contains("up to 100ms of simulated time") && said.contains("rings of 1024"), "{said}");
+        assert!(of("server", "5Mbps", &["dpdk.rxd=64", "dpdk.txd=128"]).is_empty());
+        assert!(of("server", "40kpps", &[]).contains("up to 51200us of"), "{}", of("server", "40kpps", &[]));
+        assert!(of("server", "1Mpps", &[]).is_empty());
+        assert!(of("server", "5Mbps", &["run.warmup=1ms"]).is_empty());
+        assert!(of("fast", "5Mbps", &[]).is_empty(), "nothing is timed");
     }
 
     #[test]

@@ -354,7 +354,10 @@ fn update_hint(printed: &str) -> &'static str {
     let says = |texts: &[&str]| texts.iter().any(|text| printed.contains(text));
     // What apt says of a suite that the mirror refuses to give, too.
     let refused = printed.contains("Failed to fetch") && printed.contains("InRelease' is not signed");
-    if refused {
+    // gpgv finds no signature valid of what it has no room to write.
+    if says(&["No space left", "Disk quota exceeded"]) {
+        "; the disk is full: make room, or name a cache folder on another disk with --cache DIR"
+    } else if refused {
         "; the mirror does not give this suite: name another with DOORBELL_DEBIAN_MIRROR"
     } else if says(&["NO_PUBKEY", "couldn't be verified", "is not signed"]) {
         "; the archive's signature was not accepted: bring the package debian-archive-keyring up to date, and check that \
@@ -371,8 +374,6 @@ fn update_hint(printed: &str) -> &'static str {
          name another mirror with DOORBELL_DEBIAN_MIRROR; if the packages are in the cache already, build with --offline"
     } else if says(&["The method driver"]) {
         "; apt knows no way to such a mirror: name one that begins with http:// or https:// with DOORBELL_DEBIAN_MIRROR"
-    } else if says(&["No space left"]) {
-        "; the disk is full: make room, or name a cache folder on another disk with --cache DIR"
     } else {
         ""
     }
@@ -437,6 +438,13 @@ mod tests {
             ("E: The method driver /usr/lib/apt/methods/foo could not be found.", "http://"),
             ("Error writing to file - write (28: No space left on device)", "--cache DIR"),
             ("GPG error: NO_PUBKEY 1234", "debian-archive-keyring"),
+            (
+                "W: GPG error: http://a t InRelease: At least one invalid signature was encountered.\n\
+                 E: The repository 'http://a t InRelease' is not signed.\n\
+                 E: Write error - write (28: No space left on device)",
+                "the disk is full",
+            ),
+            ("Write error - write (122: Disk quota exceeded)", "the disk is full"),
             (
                 "E: Failed to fetch http://a/x/dists/t/InRelease  400  Bad Request\nE: The repository 'http://a/x t InRelease' is not signed.",
                 "does not give this suite",
