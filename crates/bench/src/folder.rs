@@ -73,7 +73,7 @@ impl ResultFolder {
     pub fn config_text(&self) -> Result<String, RunError> {
         let own = self.path().join("config.toml");
         let path = if own.is_file() { own } else { self.path().join("point-00/config.toml") };
-        std::fs::read_to_string(&path).map_err(RunError::io("read", &path))
+        doorbell_files::read_text(&path).map_err(RunError::io("read", &path))
     }
 
     /// Writes a point's configuration and counters, and what else was observed.

@@ -24,7 +24,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     for path in &args.folders {
         let read = |name: &str| {
             let file = path.join(name);
-            std::fs::read_to_string(&file)
+            doorbell_files::read_text(&file)
                 .with_context(|| format!("{} is not a result folder: cannot read {name}", path.display()))
         };
         let json = read("summary.json")?;

@@ -1,6 +1,5 @@
 //! The options of `doorbell run`, and those that other commands share with it: which machine, which guest, where results go.
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -203,7 +202,7 @@ impl CommonArgs {
         let base = match named {
             Some((option, path)) => {
                 // A file that cannot be read is the host's failure, and no wrong word.
-                let file = File::open(path);
+                let file = doorbell_files::open_regular(path);
                 let file = file.with_context(|| format!("{option}: cannot read {}", path.display()))?;
                 Base::read(path).map_err(|error| match file.metadata() {
                     Ok(found) if found.is_dir() => {

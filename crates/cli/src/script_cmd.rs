@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{Control, M5Ops, Mark, Places, RunConfig, Script, Session, run_script};
+use doorbell_files::GUEST_FILE_BYTES_MAX;
 use doorbell_image::{DebugSymbols, GuestFile, delivery};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_sim::Ps;
@@ -90,7 +91,8 @@ impl ScriptArgs {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    doorbell_files::read_bounded(path, GUEST_FILE_BYTES_MAX)
+        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// HOST=GUEST; a program on the host is one in the guest.

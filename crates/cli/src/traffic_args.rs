@@ -49,7 +49,7 @@ impl TrafficArgs {
     /// The traffic file's name and text.
     pub fn file(&self) -> anyhow::Result<Option<(String, String)>> {
         let Some(path) = &self.traffic else { return Ok(None) };
-        let text = std::fs::read_to_string(path)
+        let text = doorbell_files::read_text(path)
             .with_context(|| format!("--traffic: cannot read {}", path.display()))?;
         Ok(Some((path.display().to_string(), text)))
     }

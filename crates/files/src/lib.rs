@@ -11,12 +11,16 @@
 
 #![forbid(unsafe_code)]
 
+mod bounded;
 pub mod control;
 mod held;
 mod lock;
 mod operations;
 mod sha256;
 
+pub use bounded::{
+    CHECKPOINT_BYTES_MAX, GUEST_FILE_BYTES_MAX, TEXT_BYTES_MAX, open_regular, read_bounded, read_text,
+};
 pub use control::{pause, spawn, step};
 pub use held::{Held, Removal, hold, is_held, remove_unheld};
 pub use lock::Lock;

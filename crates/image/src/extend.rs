@@ -225,7 +225,8 @@ impl Origin {
                 if !path.exists() {
                     return Err(fail(format!("the file {name} is missing")));
                 }
-                fs::read(&path).map_err(ImageError::io("read", &path))?
+                doorbell_files::read_bounded(&path, doorbell_files::TEXT_BYTES_MAX)
+                    .map_err(ImageError::io("read", &path))?
             }
         };
         String::from_utf8(bytes).map_err(|error| fail(format!("{name} is not UTF-8: {error}")))
@@ -344,7 +345,8 @@ fn read_tree(
             }
         }
     } else if meta.is_file() {
-        let content = fs::read(from).map_err(ImageError::io("read", from))?;
+        let content = doorbell_files::read_bounded(from, doorbell_files::GUEST_FILE_BYTES_MAX)
+            .map_err(ImageError::io("read", from))?;
         let own = if meta.permissions().mode() & 0o111 != 0 { 0o755 } else { 0o644 };
         nodes.insert(to.to_owned(), Node::File { mode: mode.unwrap_or(own), content });
     } else {

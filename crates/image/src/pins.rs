@@ -6,7 +6,6 @@
 //! and one from the cache to the SHA-256 that is written here.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +65,7 @@ impl Pins {
     /// Reads the file.
     pub fn read(path: &Path) -> Result<Self, ImageError> {
         let fail = |problem| ImageError::Pins { path: path.to_owned(), problem };
-        let text = fs::read_to_string(path).map_err(ImageError::io("read", path))?;
+        let text = doorbell_files::read_text(path).map_err(ImageError::io("read", path))?;
         let pins: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
         pins.check().map_err(fail)?;
         Ok(pins)
@@ -75,7 +74,7 @@ impl Pins {
     /// Refuses to write over anything but such a file: a recipe, for one.
     pub fn refuse_other(path: &Path) -> Result<(), ImageError> {
         let path = &doorbell_files::written_at(path).map_err(ImageError::io("write", path))?;
-        let text = match fs::read(path) {
+        let text = match doorbell_files::read_bounded(path, doorbell_files::TEXT_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(ImageError::io("read", path)(error)),
@@ -173,6 +172,8 @@ impl Pins {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn pins() -> Pins {

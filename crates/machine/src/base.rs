@@ -209,7 +209,8 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
             false => wrong("it is a folder; name a file"),
         });
     }
-    let bytes = std::fs::read(path).map_err(|error| wrong(&format!("it cannot be read: {error}")))?;
+    let bytes = doorbell_files::read_bounded(path, doorbell_files::TEXT_BYTES_MAX)
+        .map_err(|error| wrong(&format!("it cannot be read: {error}")))?;
     String::from_utf8(bytes).map_err(|_| wrong("it is no text; a machine's file is TOML"))
 }
 

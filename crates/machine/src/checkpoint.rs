@@ -152,7 +152,8 @@ impl CheckpointFile {
     /// Reads a file and checks that it is whole.
     pub fn read(path: &Path) -> Result<CheckpointFile, CheckpointError> {
         let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
-        CheckpointFile::from_bytes(doorbell_files::read(path).map_err(io)?)
+        let bytes = doorbell_files::read_bounded(path, doorbell_files::CHECKPOINT_BYTES_MAX);
+        CheckpointFile::from_bytes(bytes.map_err(io)?)
     }
 
     /// Checks that bytes are a whole checkpoint.

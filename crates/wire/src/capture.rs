@@ -257,7 +257,7 @@ impl Capture {
     /// Reads a file, and a hash of what it holds unpacked.
     pub fn read(path: &Path) -> Result<(Capture, u64), CaptureError> {
         let io = |error| CaptureError::Io { path: path.to_owned(), error };
-        let mut file = File::open(path).map_err(io)?;
+        let mut file = open(path).map_err(io)?;
         let mut packed = Vec::new();
         file.by_ref().take(BYTES_MAX + 1).read_to_end(&mut packed).map_err(io)?;
         let bytes = unpack(packed).map_err(io)?;
@@ -294,6 +294,15 @@ impl Capture {
         }
         Some(reading.capture)
     }
+}
+
+/// Opens a file that has an end. To open a named pipe would wait for its writer.
+fn open(path: &Path) -> io::Result<File> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() && !found.is_dir() {
+        return Err(io::Error::other("it is a device, pipe or socket; name a regular file"));
+    }
+    File::open(path)
 }
 
 /// Undoes compression; one byte more than is read at most.

@@ -30,7 +30,7 @@ impl NetworkFile {
     /// read as it stands.
     pub fn read(path: &Path) -> Result<NetworkFile, RunError> {
         let name = path.display().to_string();
-        let read = |path: &Path| std::fs::read_to_string(path).map_err(RunError::io("read", path));
+        let read = |path: &Path| doorbell_files::read_text(path).map_err(RunError::io("read", path));
         let text = read(path)?;
         let mut tree = Overlay::from_toml(&name, &text)?.into_table();
         if Base::is_of_a_result(&text) {

@@ -137,7 +137,7 @@ impl Default for KindRules {
 impl KindRules {
     /// The built-in rules behind those of a file.
     pub fn with_file(path: &Path) -> Result<KindRules, RunError> {
-        let text = std::fs::read_to_string(path).map_err(RunError::io("read", path))?;
+        let text = doorbell_files::read_text(path).map_err(RunError::io("read", path))?;
         let wrong = |problem: String| RunError::Kinds { path: path.to_owned(), problem };
         Self::with(&text).map_err(wrong)
     }

@@ -190,7 +190,7 @@ pub struct Published {
 impl ExperimentFile {
     /// Reads a file, and what it names.
     pub fn read(path: &Path, places: &Places) -> Result<ExperimentFile, ExperimentError> {
-        let text = std::fs::read_to_string(path).map_err(RunError::io("read", path))?;
+        let text = doorbell_files::read_text(path).map_err(RunError::io("read", path))?;
         let mut file = ExperimentFile::from_toml(&text)
             .map_err(|error| ExperimentError::File(format!("{}: {error}", path.display())))?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());

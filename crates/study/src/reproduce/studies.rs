@@ -66,7 +66,7 @@ pub fn figures(study: &str) -> Result<(String, Vec<Figure>), FigureError> {
     let read = |path: &std::path::PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text =
-            std::fs::read_to_string(path).map_err(|error| fail(format!("{}: {error}", path.display())))?;
+            doorbell_files::read_text(path).map_err(|error| fail(format!("{}: {error}", path.display())))?;
         Figure::read_in(Some(folder), &name, &text)
     };
     let title = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
