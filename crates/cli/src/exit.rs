@@ -58,7 +58,13 @@ impl<T, E: Into<anyhow::Error>> Asked<T> for Result<T, E> {
 
 fn is_the_hosts(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.is::<std::io::Error>() || matches!(cause.downcast_ref(), Some(RunError::Io { .. }))
+        cause.is::<std::io::Error>()
+            || cause.downcast_ref::<ConfigError>().is_some_and(|error| error.is_hosts)
+            || match cause.downcast_ref() {
+                Some(RunError::Io { .. }) => true,
+                Some(RunError::Config(error)) => error.is_hosts,
+                _ => false,
+            }
     })
 }
 
@@ -77,7 +83,10 @@ fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
         Some(RecordError::Image(error)) => return of_image(error),
         _ => {}
     }
-    if cause.is::<WrongUse>() || cause.is::<ConfigError>() {
+    if let Some(error) = cause.downcast_ref::<ConfigError>() {
+        return Some(of_config(error));
+    }
+    if cause.is::<WrongUse>() {
         return Some(WRONG_USE);
     }
     match cause.downcast_ref() {
@@ -89,13 +98,17 @@ fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
     cause.downcast_ref().map(of_run).unwrap_or_else(|| cause.downcast_ref().and_then(of_image))
 }
 
+fn of_config(error: &ConfigError) -> u8 {
+    if error.is_hosts { FAILED } else { WRONG_USE }
+}
+
 fn of_run(error: &RunError) -> Option<u8> {
     match error {
         RunError::Interrupted => Some(INTERRUPTED),
-        RunError::Config(_)
-        | RunError::Playback { error: PlaybackError::Config(_) | PlaybackError::Pace(_), .. } => {
-            Some(WRONG_USE)
+        RunError::Config(error) | RunError::Playback { error: PlaybackError::Config(error), .. } => {
+            Some(of_config(error))
         }
+        RunError::Playback { error: PlaybackError::Pace(_), .. } => Some(WRONG_USE),
         RunError::Image(error) => of_image(error),
         _ => None,
     }
@@ -132,6 +145,11 @@ mod tests {
         assert_eq!(status(Interrupted("the points that are done stay done").into()), 130);
         assert_eq!(status(wrong_key().into()), 2);
         assert_eq!(status(RunError::from(wrong_key()).into()), 2);
+        let no_memory = || ConfigError::of_host("platform.ram", "the host does not provide 12GiB of memory");
+        assert_eq!(status(no_memory().into()), 1);
+        assert_eq!(status(RunError::from(no_memory()).into()), 1);
+        assert_eq!(status(Err::<(), _>(no_memory()).asked().unwrap_err()), 1);
+        assert_eq!(status(Err::<(), _>(RunError::from(no_memory())).asked().unwrap_err()), 1);
         assert_eq!(status(ExperimentError::from(RunError::from(wrong_key())).into()), 2);
         let played = |error| RunError::Playback { path: "a.dbt".into(), error };
         assert_eq!(status(played(wrong_key().into()).into()), 2);

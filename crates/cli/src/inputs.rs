@@ -13,6 +13,7 @@ use signal_hook::iterator::Signals;
 
 use crate::exit::{Asked, INTERRUPTED};
 use crate::run_args::GuestArgs;
+use crate::signals;
 
 /// The folder that is written is replaced as a whole: none of these is there, nor around it.
 pub fn keep(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
@@ -92,6 +93,7 @@ pub fn leave_nothing_of(output: &Path) -> anyhow::Result<()> {
     written_at(output).with_context(|| format!("cannot write {}", output.display()))?;
     signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    signals::handled();
     let output = output.to_owned();
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
@@ -111,7 +113,7 @@ fn unfinished(output: &Path) -> Vec<PathBuf> {
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_one = |path: &PathBuf| {
         let is = path.file_name().unwrap_or_default().to_string_lossy();
-        is == own || is.starts_with(&champsim)
+        is.starts_with(&own) || is.starts_with(&champsim)
     };
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
     all.map(|entry| entry.path()).filter(is_one).collect()

@@ -34,6 +34,7 @@ mod search_cluster;
 mod search_cmd;
 mod seeking;
 mod shell_cmd;
+mod signals;
 mod sweep_cmd;
 mod sweep_page;
 mod tally;
@@ -117,6 +118,7 @@ enum Command {
 
 fn main() -> ExitCode {
     doorbell_files::control::begin();
+    signals::begin();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(answer) => return help_or_usage(&answer),

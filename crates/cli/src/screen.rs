@@ -10,6 +10,7 @@ use doorbell_bench::{Control, M5Ops, Progress, Stage};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::out::{outln, tell};
+use crate::signals;
 
 /// How often the moving line is drawn.
 const TICK: Duration = Duration::from_millis(100);
@@ -247,6 +248,7 @@ pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
+    signals::handled();
     doorbell_image::interrupted_by(Arc::clone(&flag));
     Ok(flag)
 }

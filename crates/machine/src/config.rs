@@ -215,12 +215,19 @@ pub struct ConfigError {
     pub problem: String,
     /// Whether there is no such key, so that another one may have been meant.
     pub is_unknown_key: bool,
+    /// Whether the value is right, and the host cannot provide for it.
+    pub is_hosts: bool,
 }
 
 impl ConfigError {
     /// An error about `key`.
     pub fn new(key: impl Into<String>, problem: impl ToString) -> ConfigError {
-        ConfigError { key: key.into(), problem: problem.to_string(), is_unknown_key: false }
+        ConfigError { key: key.into(), problem: problem.to_string(), is_unknown_key: false, is_hosts: false }
+    }
+
+    /// The host cannot provide for the value of `key`.
+    pub fn of_host(key: impl Into<String>, problem: impl ToString) -> ConfigError {
+        ConfigError { is_hosts: true, ..ConfigError::new(key, problem) }
     }
 
     /// An error that a part of the machine words as "key is value; it must be …", its key being relative to the part's.

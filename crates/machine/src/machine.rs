@@ -106,7 +106,7 @@ impl Machine {
     ) -> Result<Machine, ConfigError> {
         config.validate()?;
         let platform = &config.platform;
-        let (ram, harts) = spare.memory(&config);
+        let (ram, harts) = spare.memory(&config)?;
         let functions = build_functions(&config, functions)?;
         let nics = platform.nics as u8;
         let bridge = build_bridge(&config, &functions[usize::from(nics)..])?;

@@ -19,7 +19,7 @@ pub(crate) struct Spare {
 
 impl Spare {
     /// RAM and harts of a configuration as they are at the start.
-    pub fn memory(self, config: &MachineConfig) -> (Ram, Vec<Hart>) {
+    pub fn memory(self, config: &MachineConfig) -> Result<(Ram, Vec<Hart>), ConfigError> {
         let platform = &config.platform;
         let mut spare = self.harts.into_iter();
         let hart = |id| match spare.next() {
@@ -29,9 +29,19 @@ impl Spare {
         let harts: Vec<Hart> = (0..platform.harts as usize).map(hart).collect();
         let ram = match self.ram.filter(|ram| ram.size() == platform.ram) {
             Some(ram) => ram.cleared(harts.len()),
-            None => Ram::new(PhysAddr(map::RAM_BASE), platform.ram, harts.len()),
+            None => {
+                let ram = Ram::allocate(PhysAddr(map::RAM_BASE), platform.ram, harts.len());
+                ram.ok_or_else(|| {
+                    let problem = format!(
+                        "the host does not provide {} of memory (ulimit -v, a container's limit, or too little memory); \
+                         give the machine less",
+                        platform.ram
+                    );
+                    ConfigError::of_host("platform.ram", problem)
+                })?
+            }
         };
-        (ram, harts)
+        Ok((ram, harts))
     }
 }
 

@@ -57,16 +57,21 @@ unsafe impl Send for Ram {}
 impl Ram {
     /// RAM of `size` bytes (a multiple of 4 KiB, not zero) at `base`.
     pub fn new(base: PhysAddr, size: Bytes, harts: usize) -> Ram {
+        Ram::allocate(base, size, harts).unwrap_or_else(|| handle_alloc_error(Ram::layout(size.0)))
+    }
+
+    /// The same; none if the host does not provide the memory.
+    pub fn allocate(base: PhysAddr, size: Bytes, harts: usize) -> Option<Ram> {
         assert!(size.0 > 0 && size.0.is_multiple_of(PAGE_BYTES), "RAM is a whole number of pages");
         assert!(base.0.is_multiple_of(PAGE_BYTES) && base.0.checked_add(size.0).is_some());
         let layout = Ram::layout(size.0);
         // SAFETY: the layout's size is not zero.
         let allocation = unsafe { alloc_zeroed(layout) };
-        let allocation = NonNull::new(allocation).unwrap_or_else(|| handle_alloc_error(layout));
+        let allocation = NonNull::new(allocation)?;
         let skip = allocation.as_ptr().align_offset(PAGE_BYTES as usize);
         // SAFETY: the layout has a page to spare, so at least `size` bytes follow the boundary.
         let memory = unsafe { allocation.add(skip) };
-        Ram {
+        Some(Ram {
             id: RamId::next(),
             base: base.0,
             size: size.0,
@@ -75,7 +80,7 @@ impl Ram {
             pages: vec![0; (size.0 / PAGE_BYTES) as usize],
             sharing: Sharing::new(base.0, harts),
             decoded: None,
-        }
+        })
     }
 
     /// This RAM as `new` makes it, for as many harts: only what was written is cleared. It goes by another name, because
