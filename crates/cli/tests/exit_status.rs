@@ -269,6 +269,88 @@ fn a_trace_that_is_being_converted_outlives_its_terminal_and_ctrl_c_leaves_nothi
     assert_eq!(left, ["long.champsim"]);
 }
 
+#[test]
+fn a_polite_kill_ends_any_command_with_130() {
+    let folder = tempfile::tempdir().unwrap();
+    // It reads what is never written.
+    let words = ["config", "show", "--machine", "/dev/stdin"];
+    let reads = Running::start(folder.path(), &words);
+    let started = Instant::now();
+    let is_heard = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", reads.0.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&caught, 16).unwrap() >> (Signal::TERM.as_raw() - 1) & 1 != 0
+    };
+    while !is_heard() {
+        assert!(started.elapsed() < PATIENCE, "nothing hears a polite kill");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(reads.end_by(Signal::TERM).0, Some(130));
+}
+
+#[test]
+fn without_memory_a_command_fails_with_1_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();
+    let mut command = Command::new("sh");
+    let words = "ulimit -v 3000000; exec \"$0\" boot --bare spin.bin --max-time 1us --set platform.ram=8GiB";
+    command.args(["-c", words, env!("CARGO_BIN_EXE_doorbell")]).current_dir(folder.path());
+    let (status, said) = Running::of(command).end_by(Signal::CONT);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("platform.ram: the host does not provide 8GiB of memory"), "{said}");
+}
+
+#[test]
+fn files_without_an_end_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // A file of 40 GB that takes no room.
+    File::create(folder.join("large")).unwrap().set_len(40_000_000_000).unwrap();
+    for (path, part) in
+        [("/dev/zero", "device, pipe or socket"), ("./large", "it is too large: at most 64 MiB")]
+    {
+        fs::write(folder.join("net.toml"), format!("[node.a]\nscript_file = \"{path}\"\n")).unwrap();
+        for words in [
+            &["run", "testpmd", "--traffic", path][..],
+            &["run", "--network", path],
+            &["run", "--network", "net.toml"],
+            &["sweep", path],
+            &["config", "show", "--machine", path],
+        ] {
+            let output = doorbell(folder, words);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {said}");
+            assert!(said.contains(part), "{words:?}: {said}");
+        }
+    }
+    for (words, part) in [
+        (&["boot", "--bare", "./large"][..], "at most 4 GiB"),
+        (&["boot", "--bare", "/dev/zero"], "device, pipe or socket"),
+        (&["run", "testpmd", "--checkpoint", "./large"], "at most 16 GiB"),
+        (&["run", "testpmd", "--checkpoint", "/dev/zero"], "device, pipe or socket"),
+    ] {
+        let said = ends_with(folder, 1, words);
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn harts_end_at_the_time_limit_wherever_the_run_is_divided() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    fs::write(folder.join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();
+    let boot = |until: &str, to: &str, more: &[&str]| {
+        let words = ["boot", "--bare", "spin.bin", "--harts", "3", "--fast-forward", "--max-time", until];
+        ends_with(folder, 0, &[&words[..], &["--save-checkpoint", to], more].concat());
+        fs::read(folder.join(to)).unwrap()
+    };
+    boot("300us", "part.ckpt", &[]);
+    for until in ["666us", "667us", "668us"] {
+        let in_two = boot(until, "two.ckpt", &["--checkpoint", "part.ckpt"]);
+        assert!(boot(until, "one.ckpt", &[]) == in_two, "{until}");
+    }
+}
+
 /// An experiment that takes far longer than a point of it.
 fn many_points() -> String {
     let lengths: Vec<String> = (1..=400).map(|more| (10_000 + more).to_string()).collect();
