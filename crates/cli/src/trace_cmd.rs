@@ -17,7 +17,7 @@ use crate::exit::Asked;
 use crate::inputs::leave_nothing_of;
 use crate::out::{outln, tell};
 use crate::run_cmd;
-use crate::trace_edit::{self, CutArgs, MergeArgs, forget_names, is_same};
+use crate::trace_edit::{self, CutArgs, MergeArgs, is_same, whole};
 use crate::trace_info;
 use crate::trace_record_qemu::{self, RecordArgs};
 use crate::trace_run::{self, PlayArgs};
@@ -288,8 +288,7 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
 }
 
 fn from_drmemtrace(args: &ConvertArgs) -> anyhow::Result<()> {
-    let converted = doorbell_drmemtrace::convert(&args.input, &args.output)?;
-    forget_names(&args.output)?;
+    let converted = whole(&args.output, None, |to| Ok(doorbell_drmemtrace::convert(&args.input, to)?))?;
     outln!("{}: {}", args.output.display(), words(&converted.counts));
     converted.notes.iter().for_each(|note| outln!("  {note}"));
     Ok(())
@@ -308,7 +307,16 @@ fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
         ..Description::default()
     };
     let of = || args.output.display().to_string();
-    let mut writer = TraceWriter::create(&args.output, &description).with_context(of)?;
+    let counts = whole(&args.output, None, |to| {
+        let writer = TraceWriter::create(to, &description).with_context(of)?;
+        write_champsim(&trace, writer, &args.output)
+    })?;
+    outln!("{}: {}", args.output.display(), words(&counts));
+    Ok(())
+}
+
+fn write_champsim(trace: &champsim::Trace, mut writer: TraceWriter, output: &Path) -> anyhow::Result<Counts> {
+    let of = || output.display().to_string();
     let (mut stream, mut ops, mut first) = (trace.ops()?, Vec::new(), 0);
     let mut no_walk = |_: u64| Walk::default();
     while stream.instruction(&mut ops)? {
@@ -320,8 +328,5 @@ fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
         first = ops.len();
     }
     writer.block(0, &Step::default(), &ops, &mut no_walk).with_context(of)?;
-    let counts = writer.finish().with_context(of)?;
-    forget_names(&args.output)?;
-    outln!("{}: {}", args.output.display(), words(&counts));
-    Ok(())
+    writer.finish().with_context(of)
 }

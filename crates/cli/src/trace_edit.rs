@@ -46,32 +46,66 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     let trace = open(file)?;
     can_be_cut(args).asked()?;
     leave_nothing_of(output)?;
-    let names = RecordedNames::beside(file);
+    let names = names_of(file)?;
     let window = Window { hart: *hart, from: *from, count: *count, alone: *alone };
-    let cut = match system::cut(&trace, output, window) {
+    let cut = whole(output, names.as_deref(), |to| match system::cut(&trace, to, window) {
         Err(error @ TraceError::NoInstruction { .. }) => Err(error).with_context(both).asked(),
         // Another one than was asked for is the file's fault.
         Err(error @ TraceError::NoHart { hart: none, .. }) if none == *hart => {
             Err(error).with_context(both).asked()
         }
         other => other.with_context(both),
-    }?;
+    })?;
     outln!("{}: {}", output.display(), words(&cut.counts));
     for (number, (was, from, to)) in cut.harts.iter().enumerate() {
         outln!("  hart {number}: instructions {from} to {to} of hart {was}");
-    }
-    // What names its functions lies beside it.
-    if names.is_file() {
-        let text = std::fs::read(&names).with_context(|| format!("cannot read {}", names.display()))?;
-        let path = RecordedNames::beside(output);
-        replace(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
-    } else {
-        forget_names(output)?;
     }
     if cut.events_of_others > 0 {
         outln!("  {} events are left out: they are told by harts that are left out", cut.events_of_others);
     }
     Ok(())
+}
+
+/// What names the functions of a trace lies beside it.
+fn names_of(trace: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    let path = RecordedNames::beside(trace);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let names = doorbell_files::read_bounded(&path, doorbell_files::TEXT_BYTES_MAX);
+    names.map(Some).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Writes a trace under another name, then the names of its functions, and then gives it its own name: where this ends at any moment,
+/// there is no new trace, or it is whole and has its names.
+pub fn whole<T>(
+    output: &Path,
+    names: Option<&[u8]>,
+    write: impl FnOnce(&Path) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut name = output.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.partial", std::process::id()));
+    let to = output.with_file_name(name);
+    let written = write(&to)?;
+    let put = || {
+        match names {
+            Some(names) => {
+                let path = RecordedNames::beside(output);
+                replace(&path, names).with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            None => forget_names(output)?,
+        }
+        let rename = doorbell_files::rename(&to, output);
+        rename.with_context(|| format!("cannot write {}", output.display()))
+    };
+    let done = put();
+    if done.is_err() {
+        let _ = std::fs::remove_file(&to);
+    }
+    done?;
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    doorbell_files::sync_folder(folder).with_context(|| format!("cannot write {}", output.display()))?;
+    Ok(written)
 }
 
 /// What can be told to be wrong before the trace is looked into.
@@ -86,7 +120,7 @@ fn can_be_cut(CutArgs { file, output, count, .. }: &CutArgs) -> anyhow::Result<(
 }
 
 /// A trace without names was written: those of one that it took the place of are no longer beside it.
-pub fn forget_names(output: &Path) -> anyhow::Result<()> {
+fn forget_names(output: &Path) -> anyhow::Result<()> {
     let path = RecordedNames::beside(output);
     doorbell_files::remove(&path)
         .with_context(|| format!("cannot remove {}, the names of another trace", path.display()))
@@ -112,8 +146,7 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<()> {
         }
         error => anyhow::Error::new(error).context(output.display().to_string()),
     };
-    let (counts, placed) = system::merge(&traces, output).map_err(of)?;
-    forget_names(output)?;
+    let (counts, placed) = whole(output, None, |to| system::merge(&traces, to).map_err(of))?;
     outln!("{}: {}", output.display(), words(&counts));
     for ((path, trace), placed) in inputs.iter().zip(&traces).zip(&placed) {
         outln!("  {}", path.display());

@@ -17,6 +17,9 @@ pub enum Error {
         /// What it said.
         error: io::Error,
     },
+    /// There is no place for what is made of it.
+    #[error("{0}")]
+    Scratch(io::Error),
     /// There is none in a folder.
     #[error(
         "{} is a folder without traces of DynamoRIO's; name a trace, or a folder whose files begin with drmemtrace's header{}",

@@ -22,6 +22,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use doorbell_trace::Scratch;
 use doorbell_trace::system::{Counts, Description, TraceFile, TraceWriter};
 
 use decode::Isa;
@@ -99,8 +100,7 @@ pub fn convert(input: &Path, output: &Path) -> Result<Converted, Error> {
 
 /// Opens one as if it were of our own format: it is made into one that lasts as long as it is used.
 pub fn open(path: &Path) -> Result<(TraceFile, Vec<String>), Error> {
-    let host = |error| Error::Host { file: path.to_owned(), error };
-    let folder = tempfile::Builder::new().prefix("doorbell-trace").tempdir().map_err(host)?;
+    let folder = Scratch::new().map_err(Error::Scratch)?;
     let converted = folder.path().join("converted.dbt");
     let notes = convert(path, &converted)?.notes;
     let opened = TraceFile::open_within(folder, &converted);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell_sim::Ps;
-use doorbell_trace::system;
+use doorbell_trace::{Scratch, system};
 
 use crate::ahead::Ahead;
 use crate::error::StreamError;
@@ -48,7 +48,7 @@ impl Window {
 pub struct Replay {
     running: Running,
     log: PathBuf,
-    _folder: tempfile::TempDir,
+    _folder: Scratch,
 }
 
 /// Replays a recording, with the plugin's library, up to the end of a window.
@@ -65,7 +65,7 @@ pub fn replay(
             format!("the guest's console never said {mark:?}{}", last_lines(&folder.join("console")));
         return Err(RecordError::Failed(problem));
     }
-    let own = tempfile::tempdir().map_err(RecordError::io("create a folder in", &std::env::temp_dir()))?;
+    let own = Scratch::new().map_err(|error| RecordError::Failed(error.to_string()))?;
     let mut command = guest.qemu(tools, Some(plugin))?;
     // What came from outside comes from the record; a port need not be free again.
     command.args(["-netdev", "user,id=n0"]);

@@ -7,6 +7,9 @@
 mod batches;
 pub mod champsim;
 pub mod container;
+mod scratch;
 mod source;
 pub mod system;
 mod xz;
+
+pub use scratch::Scratch;

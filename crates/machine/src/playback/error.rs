@@ -49,14 +49,6 @@ pub enum PlaybackError {
         /// How far it has come.
         after: u64,
     },
-    /// A request that no device makes.
-    #[error("the trace makes no sense: device {device} moves {bytes} bytes at once; record it again")]
-    Request {
-        /// The device.
-        device: u8,
-        /// What it asks for.
-        bytes: u32,
-    },
     /// The trace cannot be played at this pace.
     #[error("the trace cannot be played at another pace than recorded: {0}")]
     Pace(String),

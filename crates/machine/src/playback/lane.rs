@@ -14,7 +14,7 @@ use super::order::Order;
 use super::paced::{Next, Paced, anchor};
 use super::pacing::Pacing;
 use super::pending::{Pending, WriteId};
-use super::place::{ACCESS_MAX, Place};
+use super::place::Place;
 use super::plan::{AtEnd, Input, PlannedTrace, TraceInput};
 use super::stats::PlayedStats;
 use super::survey::Survey;
@@ -277,9 +277,6 @@ impl Lane {
         };
         let Some(mut event) = self.orders[of].read(is_sound)? else { return Ok(None) };
         let Happening::Dma(dma) = &mut event.what else { return Ok(Some((event, None))) };
-        if u64::from(dma.len) > ACCESS_MAX {
-            return Err(PlaybackError::Request { device: event.device, bytes: dma.len });
-        }
         dma.addr = self.place.of(dma.addr);
         if self.place.is_full() {
             return Err(PlaybackError::Memory);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const WINDOW_SHIFT: u32 = 26;
 const WINDOW_BYTES: u64 = 1 << WINDOW_SHIFT;
 /// The longest access.
-pub(super) const ACCESS_MAX: u64 = 1 << 20;
+const ACCESS_MAX: u64 = doorbell_trace::system::DMA_BYTES_MAX as u64;
 /// What the first trace may have as it is: more than a machine of ours has.
 const OWN_BYTES: u64 = 16 << 30;
 /// All the memory that there is in playing: as much as caches can tell apart.

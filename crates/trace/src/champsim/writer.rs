@@ -12,6 +12,8 @@ use liblzma::write::XzEncoder;
 use tempfile::NamedTempFile;
 
 use super::merged::Recorder;
+use crate::scratch::{lock, remove_left_behind};
+
 use super::{Compression, Error, Numbers, Record, Variant};
 
 /// Bytes that go to the file, and to what compresses, at once.
@@ -191,7 +193,10 @@ fn temporary(target: &Path) -> io::Result<NamedTempFile> {
         // Who may read a trace is the user's choice (umask), as with all files.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder(target))
+    remove_left_behind(folder(target));
+    let beside = builder.tempfile_in(folder(target))?;
+    lock(beside.as_file());
+    Ok(beside)
 }
 
 fn folder(path: &Path) -> &Path {

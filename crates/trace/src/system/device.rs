@@ -14,6 +14,9 @@ const ADDRESSES: usize = 3;
 const SIZES: usize = 4;
 const VALUES: usize = 5;
 
+/// No device moves more at once.
+pub const DMA_BYTES_MAX: u32 = 1 << 20;
+
 /// A request to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dma {
@@ -107,6 +110,14 @@ impl DeviceEvent {
     pub fn moments(&self) -> impl Iterator<Item = (u16, u64)> + use<> {
         let stored = self.what.stored().map(|stored| (stored.hart, stored.after));
         [(self.hart, self.after)].into_iter().chain(stored)
+    }
+
+    /// Whether a machine can have recorded it: no request is larger than one can be, and no write is seen before it happens.
+    pub(super) fn is_possible(&self) -> bool {
+        match self.what {
+            Happening::Dma(dma) => dma.len <= DMA_BYTES_MAX && (!dma.write || dma.visible >= self.after),
+            _ => true,
+        }
     }
 }
 

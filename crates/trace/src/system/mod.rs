@@ -32,9 +32,10 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 pub use ahead::HartReader;
+pub use chunk::MAGIC;
 pub use chunk::{Kind, OLDEST, VERSION};
 pub use cut::{Cut, Window, cut};
-pub use device::{DeviceEvent, Dma, Happening, Stored};
+pub use device::{DMA_BYTES_MAX, DeviceEvent, Dma, Happening, Stored};
 pub use encoder::Again;
 pub use hart::{Step, instructions};
 pub use merge::{Extent, Placed, merge};

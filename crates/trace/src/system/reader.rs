@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
 use super::ahead::HartReader;
 use super::bytes::Malformed;
@@ -15,6 +14,7 @@ use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, OLDEST, VERSI
 use super::device::{self, DeviceDecoder, DeviceEvent, Happening, STORES_SINCE};
 use super::hart::instructions;
 use super::{Description, TraceError};
+use crate::scratch::Scratch;
 
 /// Batches of events that are decoded ahead.
 const AHEAD: usize = 2;
@@ -104,7 +104,7 @@ impl Index {
 /// A trace that can be read.
 pub struct TraceFile {
     /// The folder that has it, if it goes with it.
-    _folder: Option<TempDir>,
+    _folder: Option<Scratch>,
     path: PathBuf,
     description: Description,
     index: Index,
@@ -167,7 +167,7 @@ impl TraceFile {
     }
 
     /// As [`open`](TraceFile::open), of one in a folder that is removed when it is not used any longer.
-    pub fn open_within(folder: TempDir, path: &Path) -> Result<TraceFile, TraceError> {
+    pub fn open_within(folder: Scratch, path: &Path) -> Result<TraceFile, TraceError> {
         Ok(TraceFile { _folder: Some(folder), ..TraceFile::open(path)? })
     }
 
@@ -374,6 +374,10 @@ fn decode_events(
             position += batch.len() as u64;
             let too_many = position.saturating_sub(head.end);
             batch.truncate(batch.len() - too_many as usize);
+            if let Some(event) = batch.iter().find(|event| !event.is_possible()) {
+                let what = format!("an event of device {} cannot be: {:?}", event.device, event.what);
+                return Err(TraceError::Damaged { at, what });
+            }
             if version < STORES_SINCE && batch.iter().any(|event: &DeviceEvent| event.what.stored().is_some())
             {
                 let what = "it has an event of number 17, and its version of the format has none".to_owned();

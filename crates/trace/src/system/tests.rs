@@ -66,7 +66,7 @@ pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
     let dma = (kind, any::<(bool, u64, u32, u64, u32)>(), any::<(u64, u64)>()).prop_map(
         |(kind, (write, addr, len, frame, offset), (took, visible))| {
             let visible = if write { visible } else { 0 };
-            let (addr, took) = (PhysAddr(addr), Ps(took));
+            let (addr, took, len) = (PhysAddr(addr), Ps(took), len % (DMA_BYTES_MAX + 1));
             Happening::Dma(Dma { kind, write, addr, len, frame, offset, took, visible })
         },
     );
@@ -80,12 +80,14 @@ pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
             Happening::Register { addr: PhysAddr(addr), size, value, stored }
         }),
     ];
-    (any::<(u8, u16, u64, u64)>(), what).prop_map(|((device, hart, after, since), what)| DeviceEvent {
-        device,
-        hart,
-        after,
-        since: Ps(since),
-        what,
+    (any::<(u8, u16, u64, u64)>(), what).prop_map(|((device, hart, after, since), mut what)| {
+        // No write is seen before it happens.
+        if let Happening::Dma(dma) = &mut what
+            && dma.write
+        {
+            dma.visible = dma.visible.max(after);
+        }
+        DeviceEvent { device, hart, after, since: Ps(since), what }
     })
 }
 
@@ -327,6 +329,32 @@ fn an_event_after_an_instruction_that_is_not_there_is_a_contradiction() {
     for (hart, after) in [(1, 6), (0, 1), (2, 0)] {
         assert!(matches!(checked(hart, after), Err(TraceError::Contradiction { .. })), "{hart} {after}");
     }
+}
+
+#[test]
+fn an_event_that_no_machine_records_is_damage_for_whoever_reads_it() {
+    let (_folder, path) = scratch();
+    let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
+    let read = |write, len, visible| {
+        let (kind, addr) = (DmaKind::RxData, PhysAddr(0x8000_0000));
+        let dma = Dma { kind, write, addr, len, frame: 0, offset: 0, took: Ps::ZERO, visible };
+        let event = DeviceEvent { device: 3, hart: 0, after: 4, since: Ps::ZERO, what: Happening::Dma(dma) };
+        self::write(&path, std::slice::from_ref(&block), &[event]);
+        let file = TraceFile::open(&path).unwrap();
+        let (checked, played) = (file.check(), file.devices().unwrap().next());
+        match (checked, played) {
+            (Ok(_), Ok(_)) => true,
+            (Err(TraceError::Damaged { what, .. }), Err(TraceError::Damaged { .. })) => {
+                assert!(what.contains("device 3"), "{what}");
+                false
+            }
+            (checked, played) => panic!("{checked:?}, and {played:?}"),
+        }
+    };
+    assert!(read(true, DMA_BYTES_MAX, 4) && read(true, 64, 5) && read(false, DMA_BYTES_MAX, 0));
+    assert!(!read(true, DMA_BYTES_MAX + 1, 4), "larger than a request can be");
+    assert!(!read(false, DMA_BYTES_MAX + 1, 0));
+    assert!(!read(true, 64, 3), "seen before it happens");
 }
 
 #[test]

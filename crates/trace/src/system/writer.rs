@@ -19,6 +19,7 @@ use super::hart::{Step, instructions};
 use super::reader::{Counts, Index};
 use super::told::Told;
 use super::{Description, TraceError};
+use crate::scratch::{lock, remove_left_behind};
 
 /// Instructions of a chunk at most, give or take a block.
 pub const CHUNK_INSTRUCTIONS: u64 = 1 << 22;
@@ -45,6 +46,10 @@ pub struct TraceWriter {
     partial: Partial,
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A file that is not whole yet.
 struct Partial(Option<PathBuf>);
 
@@ -62,8 +67,10 @@ impl TraceWriter {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.partial", std::process::id()));
         let partial = path.with_file_name(name);
-        let mut file = BufWriter::new(File::create(&partial)?);
-        let partial = Partial(Some(partial));
+        remove_left_behind(folder_of(path));
+        let file = File::create(&partial)?;
+        lock(&file);
+        let (partial, mut file) = (Partial(Some(partial)), BufWriter::new(file));
         chunk::begin(&mut file)?;
         let described = serde_json::to_vec(description).map_err(io::Error::other)?;
         let encoding = Encoding::begin(file, description.harts, described)?;
@@ -236,6 +243,7 @@ impl TraceWriter {
         let partial = self.partial.0.as_ref().expect("the file is not in place");
         fs::rename(partial, &self.path)?;
         self.partial.0 = None;
+        File::open(folder_of(&self.path))?.sync_all()?;
         Ok(counts)
     }
 }

@@ -1,0 +1,193 @@
+//! What a process writes before it is whole, and what of it is left when the process is killed: the next writer in the same folder, or
+//! the next user of a scratch folder, removes it. A file or folder is abandoned if the process in its name is no more, and no other one
+//! (of another container or host) holds its lock.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+
+use crate::system::MAGIC;
+
+const FOLDER: &str = "doorbell-trace-";
+const PARTIAL: &str = ".partial";
+const TEMPORARY: &str = ".tmp-";
+/// Characters that `tempfile` makes up for a name.
+const RANDOM_CHARS: usize = 6;
+
+/// A folder for what one process needs for itself, in the system's folder for such. It is removed when it is dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: TempDir,
+    _lock: Option<File>,
+}
+
+impl Scratch {
+    /// A new folder. Those that killed processes have left are removed.
+    pub fn new() -> io::Result<Scratch> {
+        Scratch::within(&std::env::temp_dir())
+    }
+
+    fn within(parent: &Path) -> io::Result<Scratch> {
+        remove_folders(parent);
+        let folder =
+            tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir_in(parent);
+        let folder = folder.map_err(|error| {
+            let why = match fs::metadata(parent) {
+                Ok(there) if there.is_dir() => error.to_string(),
+                Ok(_) => "it is not a folder".to_owned(),
+                Err(_) => "there is no such folder".to_owned(),
+            };
+            let problem = format!(
+                "cannot make a folder for temporary files in {}: {why}; TMPDIR names the folder to use",
+                parent.display()
+            );
+            io::Error::new(error.kind(), problem)
+        })?;
+        // Not every file system has locks; the process' number then has to do.
+        let lock = File::open(folder.path()).ok().filter(|folder| lock(folder));
+        Ok(Scratch { folder, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Marks a file as one that is being written, as long as it is open.
+pub(crate) fn lock(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Whether the process is of this system and at work. Where that cannot be found out, it is.
+fn is_alive(process: u32) -> bool {
+    !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{process}")).exists()
+}
+
+/// Removes what killed writers have left in a folder. What cannot be removed stays.
+pub(crate) fn remove_left_behind(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(process) = name.to_str().and_then(writer_of) else { continue };
+        let path = entry.path();
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        if is_file
+            && is_abandoned(&path, process)
+            && (!name.to_string_lossy().ends_with(PARTIAL) || is_begun(&path))
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn remove_folders(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.split_once('-'));
+        let Some(process) = process.and_then(|(process, _)| process.parse().ok()) else { continue };
+        let path = entry.path();
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+        if is_folder && is_abandoned(&path, process) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+fn is_abandoned(path: &Path, process: u32) -> bool {
+    !is_alive(process) && File::open(path).is_ok_and(|file| lock(&file))
+}
+
+/// The process whose name for a trace that it writes this is: `NAME.PROCESS.partial`, or `.NAME.tmp-PROCESS-RANDOM`.
+fn writer_of(name: &str) -> Option<u32> {
+    if let Some(rest) = name.strip_suffix(PARTIAL) {
+        let (of, process) = rest.rsplit_once('.')?;
+        return process.parse().ok().filter(|_| !of.is_empty());
+    }
+    let (_, tail) = name.strip_prefix('.')?.rsplit_once(TEMPORARY)?;
+    let (process, random) = tail.split_once('-')?;
+    // Other writers count.
+    let is_random = random.len() == RANDOM_CHARS && !random.bytes().all(|char| char.is_ascii_digit());
+    process.parse().ok().filter(|_| is_random)
+}
+
+/// Whether a file is a trace of ours, as far as it was written.
+fn is_begun(path: &Path) -> bool {
+    let mut head = [0; MAGIC.len()];
+    match File::open(path).and_then(|mut file| file.read(&mut head)) {
+        Ok(got) => MAGIC.starts_with(&head[..got]),
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of a process that is no more.
+    fn dead() -> u32 {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    }
+
+    #[test]
+    fn files_of_killed_writers_are_removed_and_all_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (dead, alive) = (dead(), std::process::id());
+        let abandoned = [
+            (format!("a.dbt.{dead}.partial"), &MAGIC[..3]),
+            (format!("b.dbt.{dead}.partial"), &[]),
+            (format!(".c.xz.tmp-{dead}-aB3dE6"), b"any"),
+        ];
+        let others = [
+            (format!("a.dbt.{alive}.partial"), &MAGIC[..]),
+            (format!("mine.{dead}.partial"), b"not a trace"),
+            (format!(".c.xz.tmp-{alive}-aB3dE6"), b"any"),
+            (format!(".d.tmp-{dead}-3"), b"of another writer"),
+            ("a.dbt".to_owned(), b"whole"),
+            (".partial".to_owned(), b""),
+        ];
+        let names: Vec<&String> = others.iter().map(|(name, _)| name).collect();
+        for (name, bytes) in &abandoned {
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        for (name, bytes) in &others {
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        // Another container's process may have the number of a dead one here: it holds the lock.
+        let held = folder.path().join(format!("e.dbt.{dead}.partial"));
+        let open = File::create(&held).unwrap();
+        assert!(lock(&open));
+        remove_left_behind(folder.path());
+        assert!(held.exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), others.len() + 1, "{names:?}");
+        assert!(names.iter().all(|name| folder.path().join(name).exists()));
+        drop(open);
+        remove_left_behind(folder.path());
+        assert!(!held.exists());
+    }
+
+    #[test]
+    fn scratch_folders_of_killed_processes_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join(format!("{FOLDER}{}-x", dead()));
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("converted.dbt"), b"large").unwrap();
+        let other = Scratch::within(parent.path()).unwrap();
+        assert!(!left.exists());
+        let scratch = Scratch::within(parent.path()).unwrap();
+        assert!(other.path().is_dir() && scratch.path().is_dir());
+        drop((other, scratch));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_missing_folder_for_temporary_files_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let error = Scratch::within(&parent.path().join("gone")).unwrap_err().to_string();
+        assert!(error.contains("gone: there is no such folder; TMPDIR names"), "{error}");
+    }
+}
