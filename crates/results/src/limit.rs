@@ -9,6 +9,7 @@ use crate::format::{fixed, grouped, one_line, percent_label, rate};
 use crate::network::NetworkFigures;
 use crate::one_queue;
 use crate::point::PointSummary;
+use crate::ports::PortFigures;
 use crate::search::SizeSummary;
 use crate::timing::TimingFigures;
 use crate::transfer::TransferFigures;
@@ -27,7 +28,7 @@ const LONG_WAIT: f64 = 0.1;
 /// What limited a point or a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// `core`, `tx`, `descriptors`, `pcie`, `memory`, `bus`, `nic`, `nic_size`, `nic_address`,
+    /// `core`, `ring_stalled`, `tx`, `descriptors`, `pcie`, `memory`, `bus`, `nic`, `nic_size`, `nic_address`,
     /// `nic_vlan`, `nic_fcs`, `nic_off`, `nic_other`, `link`, `switch`, `guest`, `generator`, `drive_node`,
     /// `cores`, `wire` or `window`; `none` if nothing was seen to limit, `unknown` if it cannot be said.
     pub part: String,
@@ -83,6 +84,9 @@ fn concluded(points: &[&PointSummary]) -> Option<Limit> {
     let culprit =
         culprit(&worst.drops, without_descriptors(worst), worst.frames_late, worst.timing.as_ref())?;
     let Culprit { mut part, mut text, frames } = culprit;
+    if part == "core" && has_stalled_ring(worst) {
+        (part, text) = ("ring_stalled", STALLED.to_owned());
+    }
     // Between members of a network, frames that no machine lost were lost in the queue of a switch.
     if let Some(queue) = worst.network.as_ref().filter(|_| text == LINK).and_then(fullest_queue) {
         (part, text) = ("switch", queue);
@@ -111,6 +115,16 @@ fn concluded(points: &[&PointSummary]) -> Option<Limit> {
             .with("memory_share", of("DRAM", "share")),
         _ => limit,
     })
+}
+
+/// Whether software gave the NICs that lost frames no receive descriptor in the whole measurement. Older files lack the counts.
+fn has_stalled_ring(point: &PointSummary) -> bool {
+    let counts = |port: &&PortFigures| {
+        port.groups.iter().flat_map(|group| &group.figures).any(|f| f.name == "rx_fetches")
+    };
+    let mut losing =
+        point.ports.iter().filter(|port| port.value("rx_fifo_full") > 0).filter(counts).peekable();
+    losing.peek().is_some() && losing.all(|port| port.value("rx_descriptors") + port.value("rx_fetches") == 0)
 }
 
 /// What limited points that lost nothing.
@@ -169,6 +183,8 @@ const CORE_OF_QUEUE: &str = "the core, which gave its receive queue no descripto
 const DATA: &str = "the NIC's DMA and its way to memory";
 const LATE: &str =
     "the generator, which had given up (loadgen.traffic.timeout, loadgen.tracked_frames) what came back";
+const STALLED: &str = "the receive ring, to which software gave no descriptor in the whole measurement: it has no packet buffers left \
+    (a pool smaller than the rings; DPDK's rx_nombuf), or does not run";
 const SIZE: &str =
     "the NIC, which was not set up to receive frames of this size (its MTU: kernel.mtu, dpdk.mtu)";
 const LINK: &str = "the link's configured faults";
@@ -504,6 +520,32 @@ mod tests {
         assert!(said.starts_with("Limit: the core, for which full FIFOs waited, by 100"), "{said}");
         assert_eq!(line(&[&losing(Drops::default())]), None, "nobody is blamed without evidence");
         assert_eq!(line(&[&PointSummary::default()]), None);
+    }
+
+    #[test]
+    fn a_ring_that_gets_no_descriptor_in_the_whole_measurement_is_a_cause_of_its_own() {
+        let of = |full: u64, descriptors: u64| {
+            let figure = |(name, value): (&str, u64)| Figure { name: name.into(), value };
+            let values =
+                [("rx_fifo_full", full), ("rx_descriptors", descriptors), ("rx_fetches", descriptors / 8)];
+            let figures = values.map(figure).to_vec();
+            let groups = vec![crate::FigureGroup { title: "rings".into(), figures }];
+            let ports = vec![PortFigures { groups, ..PortFigures::default() }];
+            let waited_for = WaitedFor { core: 100, ..WaitedFor::default() };
+            let limit = of_point(&PointSummary {
+                ports,
+                ..losing(Drops { core: 100, waited_for, ..Drops::default() })
+            });
+            limit.unwrap()
+        };
+        let stalled = of(100, 0);
+        assert_eq!(stalled.part, "ring_stalled");
+        assert!(
+            stalled.text.contains("no packet buffers left") && stalled.text.contains("rx_nombuf"),
+            "{stalled:?}"
+        );
+        assert_eq!(of(100, 64).part, "core");
+        assert_eq!(of(0, 0).part, "core", "nothing of the ring is known");
     }
 
     #[test]
