@@ -58,8 +58,11 @@ fn values_without_a_unit_with_a_wrong_one_or_out_of_range_are_refused() {
         (["--set", "link.rate=10Gb"], ["link.rate", "Gbps"]),
         (["--set", "core.ipc=0"], ["core.ipc", "0.01"]),
         (["--set", "platform.ram=1KiB"], ["platform.ram", "64MiB"]),
-        (["--set", "platform.ram=64MiB"], ["platform.ram", "too little"]),
+        (["--set", "platform.ram=64MiB"], ["platform.ram", "set platform.ram=192MiB"]),
         (["--set", "dpdk.rxd=100"], ["dpdk.rxd", "multiple of 8"]),
+        (["--set", "dpdk.mbufs=2048"], ["dpdk.mbufs", "set 2830 or more"]),
+        (["--set", "memory.dca.policy.ways=2"], ["memory.dca.policy.ways", "\"0-1\" for the first 2"]),
+        (["--rate", "-5Mpps"], ["--rate", "is negative"]),
         (["--set", "nic.rx_fifo"], ["nic.rx_fifo", "path=value"]),
         (["--seed", "one"], ["--seed", "'one'"]),
     ] {
