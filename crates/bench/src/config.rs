@@ -214,10 +214,11 @@ impl RunConfig {
     /// The same with what its options need of other settings, except of those that are `given`. Not checked.
     pub(crate) fn followed(self, given: impl Fn(&str) -> bool) -> Result<RunConfig, ConfigError> {
         let mut following = Overlay::default();
-        for (path, value) in self.options.follow(&self) {
-            if !given(path) {
-                following.insert(path, value)?;
-            }
+        // Of several numbers for one path the largest serves all.
+        let mut settings = self.options.follow(&self);
+        settings.sort_by_key(|(_, value)| value.as_integer());
+        for (path, value) in settings.into_iter().filter(|(path, _)| !given(path)) {
+            following.insert(path, value)?;
         }
         if following.table().is_empty() { Ok(self) } else { self.with(following.table()) }
     }

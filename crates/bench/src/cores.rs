@@ -43,7 +43,8 @@ pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
 pub(crate) fn follow_harts(harts: u32, config: &RunConfig) -> Vec<Setting> {
     // More than there can be is refused as a number of cores.
     let harts = harts.min(HARTS_MAX);
-    let needed = (harts > config.platform.harts).then(|| ("platform.harts", i64::from(harts).into()));
+    let whole = harts.next_multiple_of(config.platform.threads.max(1));
+    let needed = (harts > config.platform.harts).then(|| ("platform.harts", i64::from(whole).into()));
     needed.into_iter().collect()
 }
 
@@ -157,6 +158,9 @@ mod tests {
             assert_eq!(machine(&[&format!("{key}.cores=4")]), (4, NicModel::E82576), "{key}");
         }
         assert_eq!(machine(&["testpmd.cores=2", "platform.harts=8"]), (8, NicModel::E82576));
+        let set = ["testpmd.cores=3", "platform.threads=2"].map(str::to_owned);
+        let threads = crate::resolve::resolve("server", &set).map(|config| config.platform.harts);
+        assert_eq!(threads.unwrap(), 4, "whole cores");
         assert_eq!(machine(&["testpmd.cores=1"]), (1, NicModel::E82540em));
         assert_eq!(machine(&["testpmd.cores=4"]), machine(&["testpmd={cores=4}"]));
         let web = on_fast(&["web.cores=2"]).unwrap();
