@@ -10,7 +10,7 @@ use crate::error::RunError;
 
 /// Counts changes in how guests are booted and in what checkpoints hold: one of another count has another name, so that two versions of
 /// Doorbell with one cache do not boot in turns.
-pub(crate) const BOOT_VERSION: u32 = 12;
+pub(crate) const BOOT_VERSION: u32 = 13;
 
 /// The right to boot the guest of a checkpoint, until it is dropped.
 pub(crate) struct BootTurn {

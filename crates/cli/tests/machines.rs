@@ -36,7 +36,7 @@ fn a_machines_file_is_laid_over_its_base_and_what_is_wrong_is_said() {
     assert!(said(at, "config show --machine my.toml").0.contains("rob = 256"));
     for (words, part, status) in [
         ("config show --machine not-there.toml", "not-there.toml", 1),
-        ("config show --machine .", "it is a folder", 1),
+        ("config show --machine .", "is a directory", 1),
         ("config show --machine wrong.toml", "did you mean \"pipeline.rob\"?", 2),
         ("config show --machine my.toml --preset fast", "cannot be used with", 2),
         ("config show --preset my", "there is no preset \"my\"", 2),

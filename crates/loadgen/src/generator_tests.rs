@@ -377,7 +377,7 @@ fn the_saved_form_changes_only_with_its_version() {
                   00000000000000000000000000000000010000000003c001fc01028001a801028001a80100000000\
                   00000000000080804001030201ff8f810102809a82028080d2b6b68402808d8101808d810101ff8f\
                   810102809a82028080d2b6b68402808d8101808d81010100010000000001808d810100";
-    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (9, golden));
+    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (10, golden));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The generator's saved state. Buffers kept for reuse are no part of it.
 
 use doorbell_sim::Ps;
-use doorbell_sim::snapshot::{Snapshot, SnapshotError};
+use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::LoadGenStats;
@@ -35,35 +35,8 @@ pub struct LoadGenState {
 }
 
 impl LoadGenState {
-    /// The version that states without captures are saved under.
-    pub const VERSION: u32 = 9;
-    /// The version of states in which captures are sent. What they have more leaves the other states, and so boots, as they were.
-    pub const VERSION_WITH_CAPTURES: u32 = 10;
-
-    fn has_captures(&self) -> bool {
-        self.traffic.streams.iter().any(|stream| stream.capture.is_some())
-    }
-
-    /// Adds this state to a snapshot.
-    pub fn put(&self, name: &str, snapshot: &mut Snapshot) {
-        let version = if self.has_captures() { Self::VERSION_WITH_CAPTURES } else { Self::VERSION };
-        snapshot.put(name, version, self);
-    }
-
-    /// Reads a state back.
-    pub fn get(name: &str, snapshot: &Snapshot) -> Result<LoadGenState, SnapshotError> {
-        match snapshot.get::<LoadGenState>(name, Self::VERSION) {
-            Ok(state) if state.has_captures() => Err(SnapshotError::Version {
-                name: name.to_owned(),
-                found: Self::VERSION,
-                expected: Self::VERSION_WITH_CAPTURES,
-            }),
-            Err(SnapshotError::Version { found: Self::VERSION_WITH_CAPTURES, .. }) => {
-                snapshot.get(name, Self::VERSION_WITH_CAPTURES)
-            }
-            other => other,
-        }
-    }
+    /// The version to save this state under.
+    pub const VERSION: u32 = 10;
 
     /// The traffic that goes on.
     pub fn traffic(&self) -> &TrafficConfig {

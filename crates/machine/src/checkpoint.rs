@@ -352,7 +352,7 @@ impl Machine {
         for (index, port) in self.ports.iter().enumerate() {
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
-            port.loadgen.save().put(&format!("port{index}.loadgen"), &mut snapshot);
+            snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
         }
         self.save_timing(&mut snapshot);
         self.save_disks(&mut snapshot);
@@ -423,7 +423,7 @@ impl Machine {
                 &mut port.link_out,
                 snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?,
             )?;
-            port.loadgen.restore(LoadGenState::get(&format!("port{index}.loadgen"), snapshot)?)?;
+            port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
         self.restore_timing(snapshot, &saved_clocks)?;
         self.follow_guest_events();

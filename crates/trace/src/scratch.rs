@@ -47,7 +47,7 @@ impl Scratch {
             io::Error::new(error.kind(), problem)
         })?;
         // Not every file system has locks; the process' number then has to do.
-        let lock = File::open(folder.path()).ok().filter(|folder| lock(folder));
+        let lock = File::open(folder.path()).ok().filter(lock);
         Ok(Scratch { folder, _lock: lock })
     }
 

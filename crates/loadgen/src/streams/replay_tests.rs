@@ -215,8 +215,11 @@ fn packets_before_and_after_the_window_are_counted() {
         let replay = stream.replay.unwrap();
         // Saved and restored, it is the same.
         let mut snapshot = doorbell_sim::snapshot::Snapshot::new();
-        saved.put("loadgen", &mut snapshot);
-        assert_eq!(crate::LoadGenState::get("loadgen", &snapshot).unwrap(), saved);
+        snapshot.put("loadgen", crate::LoadGenState::VERSION, &saved);
+        assert_eq!(
+            snapshot.get::<crate::LoadGenState>("loadgen", crate::LoadGenState::VERSION).unwrap(),
+            saved
+        );
         (replay.sent_before, stream.frames_offered, replay.not_sent)
     };
     // Due at 0, 701, 1404, 2109 … 6381 ns.
