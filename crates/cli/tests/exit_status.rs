@@ -323,11 +323,12 @@ fn files_without_an_end_are_refused() {
             assert!(said.contains(part), "{words:?}: {said}");
         }
     }
+    fs::write(folder.join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();
     for (words, part) in [
         (&["boot", "--bare", "./large"][..], "at most 4 GiB"),
         (&["boot", "--bare", "/dev/zero"], "device, pipe or socket"),
-        (&["run", "testpmd", "--checkpoint", "./large"], "at most 16 GiB"),
-        (&["run", "testpmd", "--checkpoint", "/dev/zero"], "device, pipe or socket"),
+        (&["boot", "--bare", "spin.bin", "--checkpoint", "./large"], "at most 16 GiB"),
+        (&["boot", "--bare", "spin.bin", "--checkpoint", "/dev/zero"], "device, pipe or socket"),
     ] {
         let said = ends_with(folder, 1, words);
         assert!(said.contains(part), "{words:?}: {said}");
