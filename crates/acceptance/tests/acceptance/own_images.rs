@@ -14,10 +14,8 @@ fn a_benchmark_runs_in_an_image_that_extends_its_own() {
     let init = "echo 1 > /proc/sys/net/ipv4/icmp_echo_ignore_all";
     fs::write(&deaf, format!("schema = 1\nextends = \"net\"\ninit = [\"{init}\"]\n")).unwrap();
     let experiment = folder.path().join("hearing.toml");
-    let (images, set) = (
-        format!("[\"net\", {deaf:?}]"),
-        "set = [\"loadgen.traffic.arrivals=constant\", \"run.warmup=0ns\", \"run.duration=1ms\"]",
-    );
+    let images = format!("[\"net\", {deaf:?}]");
+    let set = r#"set = ["loadgen.traffic.arrivals=constant", "run.warmup=0ns", "run.duration=1ms"]"#;
     fs::write(
         &experiment,
         format!(
