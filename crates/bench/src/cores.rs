@@ -30,7 +30,7 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
     }
 }
 
-/// What so many cores need of other settings: as many harts, and a NIC with as many queues.
+/// Settings that a number of cores needs: as many harts, and a NIC with as many queues.
 pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
     let mut settings = follow_harts(cores, config);
     if cores > 1 && config.nic.model == NicModel::E82540em {
@@ -98,7 +98,7 @@ fn joined(remarks: [Option<String>; 2]) -> Option<String> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Of a machine with more harts than the program uses, by which setting it uses them.
+/// A note where the machine has more harts than the program uses: the setting by which it uses them.
 fn spare_harts(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
     let harts = config.measured_harts() as u32;
     let most = harts.min(QUEUES as u32);

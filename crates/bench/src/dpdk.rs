@@ -172,7 +172,7 @@ fn mtu(config: &RunConfig) -> u32 {
     own.unwrap_or_else(|| longest.saturating_sub(HEADER_AND_FCS).max(MTU))
 }
 
-/// What DPDK's own programs are told of a longer MTU than the usual one, with a space before it.
+/// The argument of DPDK's own programs for an MTU above the usual one, with a space before it.
 pub(crate) fn frame_words(config: &RunConfig) -> String {
     match mtu(config) {
         MTU => String::new(),
@@ -194,26 +194,26 @@ pub(crate) fn check_mtu(most: u32, config: &RunConfig) -> Result<(), ConfigError
     Err(ConfigError::new(key, problem))
 }
 
-/// Whether testpmd, with packet buffers for so many cores, can run: it takes frames as long as the driver does.
+/// Whether testpmd can run with packet buffers for this number of cores. It takes frames as long as the driver does.
 pub(crate) fn check_longer(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU_MAX, config)?;
     check_buffers(cores, config)
 }
 
-/// Whether one of our own programs with packet buffers for so many cores can run.
+/// Whether one of our own programs can run with packet buffers for this number of cores.
 pub(crate) fn check_own(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU, config)?;
     check_buffers(cores, config)
 }
 
-/// Hugepages for the packet buffers of so many cores, as the images' /init reckons them: five for 4,096, and EAL's own.
+/// Hugepages for the packet buffers of all cores, as the images' /init computes them: five for 4,096, and EAL's own.
 pub(crate) fn hugepages(cores: u32, config: &RunConfig) -> u64 {
     let mbufs = u64::from(config.options::<DpdkConfig>().mbufs);
     let all = mbufs * u64::from(config.platform.nics) * u64::from(cores);
     EAL_HUGEPAGES + (all * 5).div_ceil(4096)
 }
 
-/// Whether the guest has room for so many hugepages.
+/// Whether the guest has room for this number of hugepages.
 pub(crate) fn check_ram(hugepages: u64, config: &RunConfig) -> Result<(), ConfigError> {
     let Some(set) = options::more_ram(RAM_BESIDE + hugepages * HUGEPAGE, config) else { return Ok(()) };
     let problem = format!(
@@ -224,7 +224,7 @@ pub(crate) fn check_ram(hugepages: u64, config: &RunConfig) -> Result<(), Config
     Err(ConfigError::new("platform.ram", problem))
 }
 
-/// The same of a program with packet buffers for so many cores.
+/// Whether the guest has room for the packet buffers of this number of cores.
 pub(crate) fn check_buffers(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_ram(hugepages(cores, config), config)
 }

@@ -86,7 +86,7 @@ fn share<const N: usize>(of: [u64; N], amount: u64) -> [u64; N] {
     })
 }
 
-/// A part of the frames that NICs dropped for each reason, so many in all.
+/// A part of the frames that NICs dropped for each reason, with this total.
 fn of_reasons(all: &ByNic, amount: u64) -> ByNic {
     let ByNic { size, address, vlan, fcs, off } = *all;
     let [size, address, vlan, fcs, off] = share([size, address, vlan, fcs, off], amount.min(all.total()));

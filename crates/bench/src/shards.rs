@@ -31,7 +31,7 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
     Ok(())
 }
 
-/// What so many cores need of other settings.
+/// Settings that a number of cores needs.
 pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
     let mut settings = cores::follow(cores, config);
     if cores > 1 && config.platform.interrupts == InterruptsKind::Plic {

@@ -66,7 +66,7 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What names the functions of a trace lies beside it.
+/// The file with the names of a trace's functions is in the same folder.
 fn names_of(trace: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let path = RecordedNames::beside(trace);
     if !path.is_file() {

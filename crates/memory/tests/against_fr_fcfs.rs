@@ -308,7 +308,7 @@ struct Loop {
     streams: u64,
     next: Vec<u64>,
     rng: Rng,
-    /// Of the streams and of the chain: reads, and the sum of their clocks.
+    /// Reads of the streams and of the chain, and the sum of their clocks.
     sums: [(u64, u64); 2],
 }
 

@@ -1,4 +1,4 @@
-//! What is to be known of figures beside them: the wait for the generator's own link, and frames that came back too late.
+//! Notes to figures: the wait for the generator's own link, and frames that came back too late.
 
 use crate::number::{duration_ns, grouped, rate};
 use doorbell_results::PointSummary;

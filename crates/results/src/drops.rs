@@ -36,7 +36,7 @@ pub struct ByNic {
     pub size: u64,
     /// To an address that the filters do not pass.
     pub address: u64,
-    /// Of a VLAN that the filter does not pass.
+    /// With a VLAN that the filter does not pass.
     pub vlan: u64,
     /// With a wrong frame check sequence.
     pub fcs: u64,

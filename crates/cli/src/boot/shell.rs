@@ -20,11 +20,11 @@ const SLICE_INSTRUCTIONS: u64 = 2_000_000;
 const SLICE_TIME: Ps = Ps::from_ms(10);
 /// Simulated time between attempts to type what is still unsent.
 const TYPING_STEP: Ps = Ps::from_ms(1);
-/// What ends the input of whoever reads a terminal.
+/// The end-of-input character of a terminal.
 const CTRL_D: u8 = 4;
 /// When all that was piped in is typed, Ctrl-D is typed each time that the guest has printed nothing for so long.
 const QUIET: Ps = Ps::from_ms(1000);
-/// A guest that sleeps for ever in spite of so many will not end.
+/// A guest that still sleeps after this many ends of input will not end.
 const ENDS_MAX: u32 = 3;
 /// How long to wait for a key while the guest is ahead of the wall clock.
 const IDLE_WAIT_MS: u32 = 5;
