@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::dram::{Dram, DramState};
 
-/// How far before the present requests are expected, of cores that are behind others and behind devices.
+/// How far before whoever is furthest behind requests are expected nevertheless.
 const BEHIND: Ps = Ps::from_us(10);
 
 /// Main memory, a line at a time. Requests may come in any order of time.
@@ -18,8 +18,8 @@ pub trait MainMemory {
     fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps;
     /// Prices a write; returns when the controller has accepted it.
     fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps;
-    /// Few requests are from before `now` any more: what is over by then may be forgotten.
-    fn come_to(&mut self, _now: Ps) {}
+    /// The present is `now`, and few requests are from before `behind` any more: what is over by then may be forgotten.
+    fn come_to(&mut self, _now: Ps, _behind: Ps) {}
     /// The number of the channel that has a line.
     fn channel(&self, _addr: PhysAddr) -> usize {
         0
@@ -41,8 +41,8 @@ impl MainMemory for Dram {
         Dram::write(self, now, addr)
     }
 
-    fn come_to(&mut self, now: Ps) {
-        Dram::come_to(self, now);
+    fn come_to(&mut self, now: Ps, behind: Ps) {
+        Dram::come_to(self, now, behind);
     }
 
     fn channel(&self, addr: PhysAddr) -> usize {
@@ -90,8 +90,8 @@ impl MainMemory for FlatMemory {
         self.busy.book(now, self.line_time).saturating_add(self.line_time)
     }
 
-    fn come_to(&mut self, now: Ps) {
-        self.busy.forget_before(now.saturating_sub(BEHIND).0);
+    fn come_to(&mut self, _now: Ps, behind: Ps) {
+        self.busy.forget_before(behind.saturating_sub(BEHIND).0);
     }
 
     fn save(&self) -> Calendar {

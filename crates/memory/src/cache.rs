@@ -12,6 +12,9 @@ use crate::slots::{Link, Ports, SlotsState};
 use crate::stats::CacheStats;
 use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 
+/// How far before the present requests are expected nevertheless, in cycles: those of a hart that wakes while others are ahead of it.
+const BEHIND: u64 = 2048;
+
 /// See the module. Times are cycles of whatever clock the cache runs on.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
@@ -25,8 +28,6 @@ pub(crate) struct Cache {
     pub buffer: InFlight,
     /// No request is expected from before, but for a short time: what is over by then is dropped.
     pub now: u64,
-    /// How far before `now` requests are expected nevertheless.
-    behind: u64,
     pub latency: u64,
     /// From a line's arrival after a miss to its data at who asked for it.
     pub response: u64,
@@ -63,8 +64,8 @@ fn level(number: u8) -> Level {
 }
 
 impl Cache {
-    /// An empty cache whose ports count `window` cycles in a ring, and that expects requests up to `behind` cycles before the present.
-    pub fn new(config: &CacheConfig, window: usize, behind: u64) -> Cache {
+    /// An empty cache whose ports count `window` cycles in a ring.
+    pub fn new(config: &CacheConfig, window: usize) -> Cache {
         let tags = Tags::new(config.sets(), config.ways, config.replacement);
         let prefetcher = Prefetcher::new(&config.prefetch);
         Cache {
@@ -76,7 +77,6 @@ impl Cache {
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
             now: 0,
-            behind,
             latency: u64::from(config.latency),
             response: u64::from(config.response),
             fill: u64::from(config.fill),
@@ -133,7 +133,7 @@ impl Cache {
 
     /// Holds a miss register.
     pub fn hold(&mut self, line: u32, from: u64, until: u64) {
-        self.mshrs.hold(line, from, until, self.now.saturating_sub(self.behind));
+        self.mshrs.hold(line, from, until, self.now.saturating_sub(BEHIND));
         self.stats.mshr_cycles = self.mshrs.busy();
     }
 
@@ -146,7 +146,7 @@ impl Cache {
 
     /// Holds a write-back buffer.
     pub fn hold_buffer(&mut self, line: u32, from: u64, until: u64) {
-        self.buffer.hold(line, from, until, self.now.saturating_sub(self.behind));
+        self.buffer.hold(line, from, until, self.now.saturating_sub(BEHIND));
     }
 
     /// When the data of a line that is there can be used by a request that would have them at `normal`; from which level

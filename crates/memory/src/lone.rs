@@ -11,7 +11,7 @@ pub struct LoneHart<M>(pub MemorySystem<M>);
 impl<M: MainMemory> CoreMemory for LoneHart<M> {
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         if access.kind == AccessKind::Fetch {
-            self.0.hart_comes_to(0, cycle);
+            self.0.hart_comes_to(0, 0, cycle);
         }
         self.0.core_access(0, cycle, access)
     }

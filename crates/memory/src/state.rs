@@ -25,6 +25,7 @@ struct PrivateState {
     l1i: CacheState,
     l1d: CacheState,
     l2: CacheState,
+    next: [u64; 2],
     to: SlotsState,
     from: SlotsState,
     stats: CoreStats,
@@ -39,6 +40,7 @@ pub struct MemoryState<S> {
     directory: Option<DirectoryState>,
     fabric: Option<FabricState>,
     llc: CacheState,
+    latest: u64,
     io_in: SlotsState,
     io_out: SlotsState,
     classes: ClassRuns,
@@ -52,7 +54,7 @@ pub struct MemoryState<S> {
 
 impl<S> MemoryState<S> {
     /// The version of this layout, which whoever writes it down counts in.
-    pub const VERSION: u32 = 6;
+    pub const VERSION: u32 = 7;
 }
 
 impl Private {
@@ -61,6 +63,7 @@ impl Private {
             l1i: self.l1i.save(),
             l1d: self.l1d.save(),
             l2: self.l2.save(),
+            next: self.next,
             to: self.to.save(),
             from: self.from.save(),
             stats: self.stats.clone(),
@@ -73,6 +76,9 @@ impl Private {
         self.l1i.check(&state.l1i, lines, latest)?;
         self.l1d.check(&state.l1d, lines, latest)?;
         self.l2.check(&state.l2, lines, latest)?;
+        if state.next.iter().any(|next| *next > latest && *next < u64::MAX) {
+            return Err("a hart's next request is impossibly late".to_owned());
+        }
         self.to.check(&state.to, shared)?;
         self.from.check(&state.from, shared)
     }
@@ -81,6 +87,7 @@ impl Private {
         self.l1i.restore(state.l1i);
         self.l1d.restore(state.l1d);
         self.l2.restore(state.l2);
+        self.next = state.next;
         self.to.restore(state.to);
         self.from.restore(state.from);
         self.stats = state.stats;
@@ -97,6 +104,7 @@ impl<M: MainMemory> MemorySystem<M> {
             directory: self.directory.as_ref().map(Directory::save),
             fabric: self.fabric.as_deref().map(Fabric::save),
             llc: self.llc.save(),
+            latest: self.latest,
             io_in: self.io_in.save(),
             io_out: self.io_out.save(),
             classes: self.classes.save(),
@@ -145,6 +153,9 @@ impl<M: MainMemory> MemorySystem<M> {
             _ => return Err("a ring or mesh for a machine without one, or none for one with".to_owned()),
         }
         self.llc.check(&state.llc, self.ram.lines, latest)?;
+        if state.latest > latest {
+            return Err("the present is impossibly late".to_owned());
+        }
         self.io_in.check(&state.io_in, latest)?;
         self.io_out.check(&state.io_out, latest)?;
         self.classes.check(&state.classes)?;
@@ -170,6 +181,7 @@ impl<M: MainMemory> MemorySystem<M> {
             fabric.restore(saved);
         }
         self.llc.restore(state.llc);
+        self.latest = state.latest;
         self.io_in.restore(state.io_in);
         self.io_out.restore(state.io_out);
         self.classes.restore(&state.classes);

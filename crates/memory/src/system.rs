@@ -23,12 +23,11 @@ use crate::stats::{
 const PRIVATE_WINDOW: usize = 2048;
 /// The same of what harts and devices share: they are further apart in time.
 const SHARED_WINDOW: usize = 8192;
-/// How far before the present, which is a hart's next fetch, private caches expect requests: those of the other thread of a core.
-const PRIVATE_BEHIND: u64 = 2048;
-/// The same of the last-level cache: harts that wait for memory may fetch some microseconds behind the device or hart that is furthest.
-const SHARED_BEHIND: u64 = 1 << 15;
-/// Interval at which memory takes the present, in cycles.
+/// Intervals at which shared resources and memory take the present, in cycles.
+const PRESENT_EVERY: u64 = 128;
 const TOLD_EVERY: u64 = 1024;
+/// Threads of a core.
+const THREADS_MAX: usize = 2;
 
 /// Where RAM is, in lines.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +64,8 @@ pub(crate) struct Private {
     pub l1i: Cache,
     pub l1d: Cache,
     pub l2: Cache,
+    /// The first cycle that each thread may still have requests for; the last one there is while it sleeps.
+    pub next: [u64; THREADS_MAX],
     /// There is no L2: what stands for it says only what is in the L1s.
     pub directory: bool,
     /// Lines to the LLC.
@@ -94,13 +95,10 @@ impl Private {
         Private {
             clock: Clock::new(*clock),
             same_clock: *clock == ic.clock,
-            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW, PRIVATE_BEHIND).be_quick(),
-            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW, PRIVATE_BEHIND).be_quick(),
-            l2: Cache::new(
-                &if directory { caches.directory() } else { caches.l2.clone() },
-                PRIVATE_WINDOW,
-                PRIVATE_BEHIND,
-            ),
+            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).be_quick(),
+            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).be_quick(),
+            l2: Cache::new(&if directory { caches.directory() } else { caches.l2.clone() }, PRIVATE_WINDOW),
+            next: [u64::MAX; THREADS_MAX],
             directory,
             to: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
             from: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
@@ -128,6 +126,8 @@ pub struct MemorySystem<M> {
     pub(crate) fabric: Option<Box<Fabric>>,
     pub(crate) sharing: Sharing,
     pub(crate) llc: Cache,
+    /// How far whoever is furthest has come.
+    pub(crate) latest: u64,
     pub(crate) inclusion: Inclusion,
     pub(crate) core_ways: u32,
     /// The clock of LLC and interconnect.
@@ -201,7 +201,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let span = Span { base: base.0, lines: (size.0 / 64) as u32 };
         let ic = &config.interconnect;
-        let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW, SHARED_BEHIND);
+        let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
         llc.divide(config.llc.slices, config.llc.scatter, base);
         let directory = Directory::new(config, harts.len(), base);
         let asked = harts.len() > 1 || directory.is_some();
@@ -213,6 +213,7 @@ impl<M: MainMemory> MemorySystem<M> {
             sharing: Sharing::new(harts.len(), span.lines),
             harts: harts.iter().map(|hart| Private::new(hart, config)).collect(),
             llc,
+            latest: 0,
             inclusion: config.llc.inclusion,
             core_ways: config.llc.core_ways.0,
             clock: Clock::new(ic.clock),
@@ -257,21 +258,41 @@ impl<M: MainMemory> MemorySystem<M> {
         self.access::<false>(hart, 0, access);
     }
 
-    /// A hart fetches next in this cycle: no later request of it is from before. What is over by then may be forgotten.
+    /// A thread of a hart's core fetches next in this cycle: no later request of it is from before. What is over by then may be forgotten.
     #[inline]
-    pub fn hart_comes_to(&mut self, hart: usize, cycle: u64) {
-        let Private { l1i, l1d, l2, .. } = &mut self.harts[hart];
-        let now = l2.now.max(cycle);
+    pub fn hart_comes_to(&mut self, hart: usize, thread: usize, cycle: u64) {
+        let Private { l1i, l1d, l2, next, .. } = &mut self.harts[hart];
+        next[thread] = cycle;
+        let now = l2.now.max(next[0].min(next[1]));
         (l1i.now, l1d.now, l2.now) = (now, now, now);
     }
 
-    /// What harts and devices share has come to this cycle: that of whoever is furthest.
+    /// A thread sleeps, or nothing is timed of it, until it [comes to](MemorySystem::hart_comes_to) a cycle.
+    #[inline]
+    pub fn hart_rests(&mut self, hart: usize, thread: usize) {
+        self.harts[hart].next[thread] = u64::MAX;
+    }
+
+    /// A hart or a device has come to this cycle.
     #[inline]
     pub(crate) fn come_to(&mut self, cycle: u64) {
-        let before = self.llc.now;
-        self.llc.now = before.max(cycle);
-        if cycle / TOLD_EVERY > before / TOLD_EVERY {
-            self.memory.come_to(self.clock.edge(cycle));
+        let before = self.latest;
+        self.latest = before.max(cycle);
+        if cycle / PRESENT_EVERY > before / PRESENT_EVERY {
+            self.look_behind(before);
+        }
+    }
+
+    /// Bookings of what harts and devices share are kept for whoever is furthest behind: with slow memory a core fetches tens of microseconds
+    /// before it commits what waits for it.
+    #[inline(never)]
+    fn look_behind(&mut self, before: u64) {
+        let next = |hart: &Private| hart.next[0].min(hart.next[1]);
+        let awake = (0..self.harts.len()).filter(|hart| next(&self.harts[*hart]) < u64::MAX);
+        let behind = awake.map(|hart| self.to_shared(hart, next(&self.harts[hart]))).min();
+        self.llc.now = self.llc.now.max(self.latest.min(behind.unwrap_or(u64::MAX)));
+        if self.latest / TOLD_EVERY > before / TOLD_EVERY {
+            self.memory.come_to(self.clock.edge(self.latest), self.clock.edge(self.llc.now));
         }
     }
 

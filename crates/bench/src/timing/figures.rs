@@ -292,10 +292,10 @@ fn dram(w: &View) -> Filling {
         over(bytes * 1e-6, seconds),
         "million bytes a second read from and written to all channels",
     );
-    let peak = w.config.memory.dram.bytes_per_second() as f64;
+    let channels = w.config.memory.dram.channels as f64;
     g.put(
         "share",
-        over(bytes, seconds * peak),
+        over(w.n("dram.busy_ps") * 1e-12, seconds * channels),
         "share of what all channels' pins can carry that was read from and written to them",
     );
     for channel in 0..w.config.memory.dram.channels {

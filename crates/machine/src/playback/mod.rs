@@ -361,6 +361,7 @@ impl Player {
                 Some(event) if !lane.is_paced() => return self.happen(number, event),
                 _ => {
                     self.blocked[hart] = true;
+                    self.timing.rests(hart);
                     return Ok(());
                 }
             },

@@ -346,6 +346,7 @@ impl Machine {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed {
                 timing.cut_device(id, hart.slots());
+                timing.rests(id);
             }
             timing.harts[id].come_to(hart.slots(), was_timed);
         }

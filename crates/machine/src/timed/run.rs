@@ -173,7 +173,7 @@ impl Timing {
         let trapped = matches!(end, BlockEnd::Trapped);
         let watched = self.before_watched(id);
         let timed = &mut self.harts[id];
-        self.memory.hart_comes_to(id / self.threads, timed.core.next_fetch());
+        self.memory.hart_comes_to(id / self.threads, id % self.threads, timed.core.next_fetch());
         if watched.is_some_and(|(_, logged)| logged) {
             self.execute_logged(id, source, world);
         } else {
@@ -201,7 +201,22 @@ impl Timing {
         self.record(id, (source, world), Ended::Block { trapped }, begun);
         source.take_back(&mut self.ops);
         self.fence(id, source);
+        self.rest(id, source);
         end
+    }
+
+    /// A source that sleeps, waits or has ended asks memory for nothing until its next block.
+    #[inline]
+    fn rest<S: OpSource>(&mut self, id: usize, source: &S) {
+        let TimedHart { core, .. } = &self.harts[id];
+        if !source.is_ready() || core.has_slept_until(source.cycle()) {
+            self.rests(id);
+        }
+    }
+
+    /// A source waits for something before its next block.
+    pub(crate) fn rests(&mut self, id: usize) {
+        self.memory.hart_rests(id / self.threads, id % self.threads);
     }
 
     /// The block that was taken last is over; or an access to a device, at which the source has stopped, leaves its core.
@@ -273,6 +288,7 @@ impl Timing {
         let watched = self.before_watched(id);
         self.turn(id);
         let (timed, core) = (&mut self.harts[id], id / self.threads);
+        self.memory.hart_comes_to(core, id % self.threads, timed.core.next_fetch());
         let begun =
             timed.core.begin_device(&op, &mut Around { id: core, source, world, memory: &mut self.memory });
         timed.device = Some(op);

@@ -1,5 +1,7 @@
 //! A channel and its controller: finds the cycles for an access's commands.
 
+use doorbell_sim::{Clock, Ps};
+
 use super::bank::{Bank, OPEN, Period, Reopening, TIRES_MAX};
 use super::bus::{Activations, Bus};
 use super::config::{DramConfig, PagePolicy};
@@ -63,6 +65,7 @@ struct Query<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
     pub timing: DramTiming,
+    clock: Clock,
     pub bus: Bus,
     pub banks: Vec<Bank>,
     pub ranks: Vec<Activations>,
@@ -72,9 +75,9 @@ pub(super) struct Channel {
     refresh_share: u64,
     policy: PagePolicy,
     row_idle: u64,
-    /// The present, as far as it is known, or 0; few accesses are from before `past` any more.
+    /// The present, as far as it is known, or 0; few accesses are from before `behind` any more.
     pub now: u64,
-    pub past: u64,
+    pub behind: u64,
 }
 
 impl Channel {
@@ -90,18 +93,43 @@ impl Channel {
             policy: config.page_policy,
             row_idle,
             now: 0,
-            past: 0,
+            behind: 0,
+            clock: Clock::new(timing.clock),
             timing: timing.clone(),
         }
     }
 
-    /// The present has come to this cycle: what is over may be forgotten.
-    pub fn come_to(&mut self, now: u64) {
-        (self.now, self.past) = (now, now.saturating_sub(CYCLES / 2));
-        self.bus.commands.come_to(now);
-        self.bus.reads.come_to(now);
-        self.bus.writes.come_to(now);
-        self.ranks.iter_mut().for_each(|rank| rank.slots.come_to(now));
+    /// The present has come to this cycle, and few accesses are from before `behind`: what is over by then may be forgotten.
+    pub fn come_to(&mut self, now: u64, behind: u64) {
+        (self.now, self.behind) = (now, behind);
+        self.bus.commands.come_to(behind);
+        self.bus.reads.come_to(behind);
+        self.bus.writes.come_to(behind);
+        self.ranks.iter_mut().for_each(|rank| rank.slots.come_to(behind));
+    }
+
+    /// Picoseconds behind a moment for which a line takes the bus whose column command is at `column`. That its data come some clocks
+    /// later is left out.
+    pub fn burst(&self, column: u64, at: Ps) -> u64 {
+        let [begin, end] = [column, column + self.timing.burst].map(|clock| self.clock.edge(clock));
+        end.saturating_sub(begin.max(at)).0
+    }
+
+    /// Lines that are read and written from a moment on, and picoseconds for which lines take the bus behind it.
+    pub fn behind(&self, at: Ps) -> ([u64; 2], u64) {
+        let clock = self.clock.edge_at_or_after(at);
+        let mut busy = 0;
+        let lines = [&self.bus.reads, &self.bus.writes].map(|columns| {
+            let under_way = columns.booked_from(clock.saturating_sub(self.timing.burst));
+            let begun = under_way.inspect(|column| busy += self.burst(*column, at));
+            begun.filter(|column| *column >= clock).count() as u64
+        });
+        (lines, busy)
+    }
+
+    /// What was over by then may be forgotten.
+    pub fn past(&self) -> u64 {
+        self.behind.saturating_sub(CYCLES / 2)
     }
 
     /// Commands from before what is remembered.
@@ -277,9 +305,10 @@ impl Channel {
     }
 
     fn book(&mut self, place: Place, write: bool, plan: Plan, from: u64) -> u64 {
+        let past = self.past();
         let bank = &mut self.banks[usize::from(place.bank)];
         let ready = plan.column + self.timing.to_precharge(write);
-        let delayed = self.bus.book(plan.column, write, place.group, self.past);
+        let delayed = self.bus.book(plan.column, write, place.group, past);
         match plan.found {
             Found::Hit => self.stats.row_hits += 1,
             Found::Closed => self.stats.row_closed += 1,
@@ -287,7 +316,7 @@ impl Channel {
         }
         if let Some(index) = plan.hit {
             let clocks = Reopening { rp: self.timing.rp, rcd: self.timing.rcd };
-            let (late, behind) = bank.hit(index, plan.column, ready, clocks, self.past);
+            let (late, behind) = bank.hit(index, plan.column, ready, clocks, past);
             if late > 0 {
                 // What follows has been promised its time; who comes next in this bank waits for it.
                 bank.delay_last(late);
@@ -335,7 +364,7 @@ impl Channel {
             self.bus.commands.set(next.activated);
             self.ranks[place.rank()].slots.set(next.activated, place.group);
         }
-        bank.insert(opening.index, period, self.past);
+        bank.insert(opening.index, period, past);
         delayed
     }
 

@@ -27,9 +27,8 @@ pub(super) struct Flat {
     ahead: Vec<[Ahead; 2]>,
     latency: Ps,
     line_time: Ps,
-    /// That of the statistics, and for how many of its cycles a line takes a channel.
+    /// That of the statistics.
     clock: Clock,
-    line: u64,
 }
 
 impl Flat {
@@ -42,7 +41,6 @@ impl Flat {
             latency: config.latency,
             line_time: line,
             clock,
-            line: clock.edge_at_or_after(line),
         }
     }
 
@@ -62,7 +60,7 @@ impl Flat {
         *lines += 1;
         *bytes += LINE_BYTES;
         *clocks += took;
-        stats.busy_clocks += self.line;
+        stats.busy_ps += self.line_time.0;
         done
     }
 
@@ -71,21 +69,17 @@ impl Flat {
         self.channels[channel].late()
     }
 
-    /// Lines that a channel reads and writes after a moment: of one in between, its rounded part.
-    pub fn lines_behind(&self, channel: usize, at: Ps) -> [u64; 2] {
+    /// Lines that a channel reads and writes behind a moment, of one in between its rounded part; and picoseconds for which they take it.
+    pub fn behind(&self, channel: usize, at: Ps) -> ([u64; 2], u64) {
         let line = self.line_time.0.max(1);
-        self.ahead[channel].each_ref().map(|ahead| ahead.behind(at).saturating_add(line / 2) / line)
-    }
-
-    /// Cycles of the statistics' clock for which a line takes a channel.
-    pub fn line_clocks(&self) -> u64 {
-        self.line
+        let busy = self.ahead[channel].each_ref().map(|ahead| ahead.behind(at));
+        (busy.map(|busy| busy.saturating_add(line / 2) / line), busy.iter().sum())
     }
 
     /// See [`MainMemory::come_to`].
-    pub fn come_to(&mut self, now: Ps) {
+    pub fn come_to(&mut self, now: Ps, behind: Ps) {
         self.ahead.iter_mut().flatten().for_each(|ahead| ahead.forget_until(now));
-        self.channels.iter_mut().for_each(|channel| channel.come_to(now));
+        self.channels.iter_mut().for_each(|channel| channel.come_to(now, behind));
     }
 
     /// What a snapshot keeps of each channel.

@@ -105,19 +105,18 @@ impl Dram {
         })
     }
 
-    /// The same until a moment: what the data bus carried, without what is booked for later.
+    /// The same until a moment: what the data bus carried, without what is booked for later. A line is whole, and counts where it begins;
+    /// the time for which it takes the bus is that before the moment.
     pub fn stats_until(&self, at: Ps) -> impl Iterator<Item = DramStats> {
-        let clock = self.clock.edge_at_or_after(at);
         self.stats().zip(&self.channels).enumerate().map(move |(index, (stats, channel))| {
-            let [reads, writes] = match &self.flat {
-                Some(flat) => flat.lines_behind(index, at),
-                None => [channel.bus.reads.booked_from(clock), channel.bus.writes.booked_from(clock)],
+            let ([reads, writes], busy) = match &self.flat {
+                Some(flat) => flat.behind(index, at),
+                None => channel.behind(at),
             };
-            let burst = self.flat.as_ref().map_or(channel.timing.burst, Flat::line_clocks);
             DramStats {
                 bytes_read: stats.bytes_read.saturating_sub(reads * LINE_BYTES),
                 bytes_written: stats.bytes_written.saturating_sub(writes * LINE_BYTES),
-                busy_clocks: stats.busy_clocks.saturating_sub((reads + writes) * burst),
+                busy_ps: stats.busy_ps.saturating_sub(busy),
                 ..stats
             }
         })
@@ -128,13 +127,13 @@ impl Dram {
         self.mapping.place(addr.0 / LINE_BYTES).0
     }
 
-    /// Few requests are from before `now` any more: what is over by then may be forgotten.
-    pub fn come_to(&mut self, now: Ps) {
+    /// See [`MainMemory::come_to`](crate::MainMemory::come_to).
+    pub fn come_to(&mut self, now: Ps, behind: Ps) {
         if let Some(flat) = &mut self.flat {
-            return flat.come_to(now);
+            return flat.come_to(now, behind);
         }
-        if let Some(at) = self.arrival(now) {
-            self.channels.iter_mut().for_each(|channel| channel.come_to(at));
+        if let [Some(now), Some(behind)] = [now, behind].map(|at| self.arrival(at)) {
+            self.channels.iter_mut().for_each(|channel| channel.come_to(now, behind));
         }
     }
 
@@ -161,9 +160,9 @@ impl Dram {
         } else {
             let queue = &mut self.reads[index];
             let (column, delayed) = channel.access(queue.admit(at), place, false);
-            queue.hold(0, at, column, channel.past);
+            queue.hold(0, at, column, channel.past());
             channel.stats.bytes_read += LINE_BYTES;
-            channel.stats.busy_clocks += channel.timing.burst;
+            channel.stats.busy_ps += channel.burst(column, Ps::ZERO);
             // Who goes in front of others pays for their delay, as their times are promised: so the mean is right.
             column + channel.timing.to_data_end(false) + delayed
         };
@@ -230,10 +229,10 @@ impl Dram {
 
 /// Books the first `count` writes of a queue from `from` on.
 fn drain(channel: &mut Channel, queue: &mut WriteQueue, from: u64, count: usize) {
-    queue.drain(count, channel.past, |waiting| {
+    queue.drain(count, channel.past(), |waiting| {
         let (column, _) = channel.access(from.max(waiting.arrived), waiting.place, true);
         channel.stats.bytes_written += LINE_BYTES;
-        channel.stats.busy_clocks += channel.timing.burst;
+        channel.stats.busy_ps += channel.burst(column, Ps::ZERO);
         channel.stats.write_clocks += column - waiting.arrived;
         column
     });

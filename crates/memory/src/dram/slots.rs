@@ -103,18 +103,17 @@ impl Marks {
         word.turn == turn
     }
 
-    /// How many cycles are booked from `cycle` on.
-    pub fn booked_from(&self, cycle: u64) -> u64 {
-        let count = |index: u64, bits: u64| {
-            let before = cycle.saturating_sub(index * 64).min(64);
-            u64::from(bits.checked_shr(before as u32).unwrap_or(0).count_ones())
+    /// The cycles that are booked from `cycle` on, in no order.
+    pub fn booked_from(&self, cycle: u64) -> impl Iterator<Item = u64> {
+        let index =
+            |(place, word): (u64, &Word)| Some(((word.turn.checked_sub(1)? * WORDS) + place, word.bits));
+        let near = (0u64..).zip(&self.words).filter_map(index);
+        let words = near.chain(self.far.iter().map(|(index, bits)| (*index, *bits)));
+        let words = words.filter(move |(index, bits)| *bits != 0 && *index >= cycle / 64);
+        let of_word = |(index, bits): (u64, u64)| {
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| index * 64 + bit)
         };
-        let of_word = |(place, word): (u64, &Word)| match word.turn {
-            0 => 0,
-            turn => count((turn - 1) * WORDS + place, word.bits),
-        };
-        let near = (0u64..).zip(&self.words).map(of_word).sum::<u64>();
-        near + self.far.iter().map(|(index, bits)| count(*index, *bits)).sum::<u64>()
+        words.flat_map(of_word).filter(move |booked| *booked >= cycle)
     }
 
     /// The first cycle from `cycle` on that is not booked.
@@ -214,7 +213,7 @@ impl Slots {
     }
 
     /// See [`Marks::booked_from`].
-    pub fn booked_from(&self, cycle: u64) -> u64 {
+    pub fn booked_from(&self, cycle: u64) -> impl Iterator<Item = u64> {
         self.marks.booked_from(cycle)
     }
 
@@ -297,7 +296,7 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn neighbours_of_any_cycle_are_those_that_were_booked() {
@@ -321,7 +320,8 @@ mod tests {
                 naive.range(probe + 1..=probe + 128).map(|(c, _)| 1u128 << (c - probe - 1)).sum();
             assert_eq!((slots.before(probe), slots.after(probe)), (before, after), "step {step}");
             assert_eq!(slots.marks.has(probe), naive.contains_key(&probe));
-            assert_eq!(slots.booked_from(probe), naive.range(probe..).count() as u64);
+            let booked: BTreeSet<u64> = slots.booked_from(probe).collect();
+            assert!(booked.iter().eq(naive.range(probe..).map(|(cycle, _)| cycle)));
             let free = (probe..).find(|c| !naive.contains_key(c)).unwrap();
             assert_eq!(slots.marks.first_free(probe), free);
             if naive.contains_key(&probe) {

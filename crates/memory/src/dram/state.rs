@@ -23,6 +23,7 @@ struct ChannelState {
     paid: Paid,
     read_queue: InFlightState,
     now: u64,
+    behind: u64,
     queue: WriteQueueState,
     stats: DramStats,
 }
@@ -54,6 +55,7 @@ impl Dram {
             paid: channel.bus.paid.clone(),
             read_queue: reads.save(),
             now: channel.now,
+            behind: channel.behind,
             queue: queue.save(),
             stats: channel.stats.clone(),
         });
@@ -102,7 +104,8 @@ impl Dram {
             channel.stats = saved.stats.clone();
             dram.reads[index].check(&saved.read_queue, super::CYCLE_MAX)?;
             dram.reads[index].restore(saved.read_queue.clone());
-            channel.come_to(saved.now.min(super::CYCLE_MAX / 2));
+            let [now, behind] = [saved.now, saved.behind].map(|at| at.min(super::CYCLE_MAX / 2));
+            channel.come_to(now, behind);
             let mapping = &dram.mapping;
             let here = saved.queue.waiting.iter().all(|(line, _)| mapping.place(*line).0 == index);
             if !here {

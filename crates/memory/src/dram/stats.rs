@@ -1,5 +1,7 @@
 //! What a channel counts.
 
+use doorbell_sim::Ps;
+
 use super::timing::DramTiming;
 
 doorbell_sim::stats! {
@@ -23,8 +25,8 @@ doorbell_sim::stats! {
         bytes_read,
         /// Bytes written to the devices.
         bytes_written,
-        /// Clocks in which the data bus was taken.
-        busy_clocks,
+        /// Picoseconds for which the data bus was taken.
+        busy_ps,
         /// Clocks from a read's arrival to the end of its data, summed: over a stretch of time, the read queue's mean occupancy.
         read_clocks,
         /// Clocks from a write's arrival to its column command, summed: likewise of the write queue.
@@ -48,8 +50,8 @@ impl DramStats {
         (ps / u128::from(self.reads.max(1))) as u64
     }
 
-    /// Thousandths of the data bus's time that were used, of `clocks`.
-    pub fn bus_permille(&self, clocks: u64) -> u64 {
-        self.busy_clocks * 1000 / clocks.max(1)
+    /// Thousandths of the data bus's time that were used, of `time`.
+    pub fn bus_permille(&self, time: Ps) -> u64 {
+        self.busy_ps * 1000 / time.0.max(1)
     }
 }
