@@ -363,7 +363,8 @@ impl Study<'_> {
             let mut own: Vec<&PartDone> = parts.iter().filter(|part| part.figure == index).collect();
             let order = |part: &&PartDone| figure.order(part.measured.plan.file.name());
             own.sort_by_key(order);
-            let reproduced = reproduced(figure, &own, &mut page.warnings);
+            let coarse = if self.args.quick { figure.coarse_parts() } else { Vec::new() };
+            let reproduced = reproduced(figure, (&own, &coarse), &mut page.warnings);
             page.figures.push(reproduced);
         }
         page
@@ -376,7 +377,12 @@ fn host_seconds(parts: &[PartDone]) -> f64 {
     columns.flat_map(|column| &column.cells).filter_map(Cell::number).sum()
 }
 
-fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) -> ReproducedFigure {
+/// A figure with its parts, of which some are coarse.
+fn reproduced(
+    figure: &Figure,
+    (parts, coarse): (&[&PartDone], &[String]),
+    warnings: &mut Vec<String>,
+) -> ReproducedFigure {
     let mut problems = Vec::new();
     let draw = |part: &&PartDone| {
         let Measured { plan, table } = &part.measured;
@@ -387,7 +393,7 @@ fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) 
     let measured: Vec<&Measured> = parts.iter().map(|part| &part.measured).collect();
     let claims = figure.claims.iter().map(|claim| {
         let judged = claim.judge(&measured);
-        claim_row(claim, judged)
+        claim_row(claim, judged, claim.parts().any(|part| coarse.iter().any(|coarse| coarse == part)))
     });
     ReproducedFigure {
         name: figure.name.clone(),
@@ -416,10 +422,12 @@ fn page_of(figure: &Figure, part: &PartDone) -> (String, String) {
     (name.to_owned(), address)
 }
 
-fn claim_row(claim: &Claim, judged: Judged) -> ClaimRow {
+/// A claim's row. `coarse`: its points are fewer or shorter than in full.
+fn claim_row(claim: &Claim, judged: Judged, coarse: bool) -> ClaimRow {
     let (circular, shown_by) = claim.notes();
     let (verdict, mut why) = match judged.verdict {
-        Verdict::Confirmed => ("confirmed", String::new()),
+        Verdict::Confirmed if claim.is_numeric() => ("confirmed", String::new()),
+        Verdict::Confirmed => ("confirmed in direction", String::new()),
         Verdict::Differs(why) => ("differs", why.unwrap_or_else(|| "not looked into yet".to_owned())),
         Verdict::Undecided(why) => ("not decided", why),
         Verdict::NotTestable(why) => ("not testable", why),
@@ -436,14 +444,17 @@ fn claim_row(claim: &Claim, judged: Judged) -> ClaimRow {
         }
         None => verdict.to_owned(),
     };
+    let cause = claim.cause.filter(|_| verdict.starts_with("differs"));
+    let verdict = cause.map_or(verdict.clone(), |cause| format!("{verdict}: {}", cause.in_words()));
     ClaimRow {
         says: claim.says.clone(),
-        paper: claim.paper,
+        paper: claim.paper(),
         ours: judged.ours,
         interval: claim.interval(),
         unit: claim.unit().to_owned(),
-        verdict,
+        verdict: if coarse { format!("{verdict}, coarse") } else { verdict },
         why,
+        source: claim.source.clone().unwrap_or_default(),
     }
 }
 

@@ -58,19 +58,22 @@ pub struct ClaimRow {
     pub verdict: String,
     /// Why.
     pub why: String,
+    /// Where the claim was read.
+    pub source: String,
 }
 
-const HEADS: [&str; 6] = ["Claim", "Paper", "Here", "Confirmed from – to", "Verdict", "Why"];
+const HEADS: [&str; 7] = ["Claim", "Paper", "Here", "Confirmed from – to", "Verdict", "Why", "Read in"];
+/// Digits of our numbers and of intervals.
+const DIGITS: i32 = 3;
 
 impl ClaimRow {
-    fn cells(&self) -> [String; 6] {
+    fn cells(&self) -> [String; 7] {
         let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| self.number(value));
-        let interval = self.interval.map_or_else(
-            || "–".to_owned(),
-            |[from, to]| format!("{} – {}", signed(from, self.is_gain()), signed(to, self.is_gain())),
-        );
-        let [says, verdict, why] = [&self.says, &self.verdict, &self.why].map(Clone::clone);
-        [says, number(self.paper), number(self.ours), interval, verdict, why]
+        let interval = self.interval.map(|interval| interval.map(|bound| signed(bound, self.is_gain())));
+        let interval = interval.map_or_else(|| "–".to_owned(), |[from, to]| format!("{from} – {to}"));
+        let [says, verdict, why, source] =
+            [&self.says, &self.verdict, &self.why, &self.source].map(Clone::clone);
+        [says, number(self.paper), number(self.ours), interval, verdict, why, source]
     }
 
     /// The claim with its numbers, in a line.
@@ -102,7 +105,14 @@ fn signed(value: f64, with_plus: bool) -> String {
         (false, true) => "+",
         (false, false) => "",
     };
-    format!("{sign}{}", trimmed(value.abs()))
+    format!("{sign}{}", trimmed(rounded(value.abs())))
+}
+
+/// To [`DIGITS`] digits, and never less than whole.
+fn rounded(value: f64) -> f64 {
+    let whole = value.log10().floor() as i32 + 1;
+    let factor = 10f64.powi((DIGITS - whole).max(0));
+    if value > 0.0 && value.is_finite() { (value * factor).round() / factor } else { value }
 }
 
 impl ReproductionPage {
@@ -237,6 +247,7 @@ mod tests {
             unit: unit.into(),
             verdict: verdict.into(),
             why: why.into(),
+            source: "p. 5".into(),
         };
         ReproductionPage {
             name: "A paper".into(),
@@ -263,11 +274,14 @@ mod tests {
         let text = page().markdown();
         assert!(text.contains("Claims: 1 differs, 1 confirmed, 1 not testable."), "{text}");
         assert!(
-            text.contains("| more | +96.3 % | −2.5 % | +77.04 – +115.56 | differs | the \\| engine |"),
+            text.contains("| more | +96.3 % | −2.5 % | +77 – +116 | differs | the \\| engine | p. 5 |"),
             "{text}"
         );
-        assert!(text.contains("| about 53 | 53 Gbps | 52 Gbps | 42.4 – 63.6 | confirmed |  |"), "{text}");
-        assert!(text.contains("| on silicon | – | – | – | not testable | no silicon |"), "{text}");
+        assert!(
+            text.contains("| about 53 | 53 Gbps | 52 Gbps | 42.4 – 63.6 | confirmed |  | p. 5 |"),
+            "{text}"
+        );
+        assert!(text.contains("| on silicon | – | – | – | not testable | no silicon | p. 5 |"), "{text}");
     }
 
     #[test]

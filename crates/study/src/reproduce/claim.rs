@@ -11,8 +11,14 @@ use crate::experiment::{Plan, Table, values_at};
 pub struct Claim {
     /// What it says, in our words.
     pub says: String,
+    /// Where it was read: page, figure or table of the paper, or file and line of the scripts that were released with it.
+    pub source: Option<String>,
     /// Its number, if it has one.
-    pub paper: Option<f64>,
+    paper: Option<f64>,
+    /// In place of a number: the last step of the paper's grid that it sustained. With two of them the claim is of a gain.
+    steps: Option<Vec<f64>>,
+    /// Ours is divided by this, to be in steps.
+    per: Option<f64>,
     /// The unit of its number and ours; a gain's is percent.
     pub unit: String,
     /// The experiment that measures it.
@@ -38,10 +44,35 @@ pub struct Claim {
     circular: Option<String>,
     /// Why ours differs, where it does: a finding, not an excuse.
     why: Option<String>,
+    /// What kind of reason that is.
+    pub cause: Option<Cause>,
     /// The command that shows why.
     shown_by: Option<String>,
     /// Why it cannot be tested.
     untestable: Option<String>,
+}
+
+/// What a difference comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The guest's driver, instruction set or card is another than the paper's.
+    Driver,
+    /// Our models leave out what the paper's machine has.
+    Model,
+    /// The paper does not say enough of its machine or its measurement.
+    Paper,
+}
+
+impl Cause {
+    /// In a word or two, for tables.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Cause::Driver => "driver and NIC",
+            Cause::Model => "model limit",
+            Cause::Paper => "unknown in the paper",
+        }
+    }
 }
 
 /// Where something begins: a threshold that a figure crosses along an axis.
@@ -111,9 +142,9 @@ impl Claim {
         if from > to {
             return Err(format!("confirmed = [{from}, {to}] is no interval"));
         }
-        if let Some([least, most]) = self.paper.and_then(around).filter(|most| from < most[0] || to > most[1])
-        {
-            let paper = self.paper.unwrap_or_default();
+        self.check_steps()?;
+        if let Some([least, most]) = self.widest().filter(|most| from < most[0] || to > most[1]) {
+            let paper = self.paper().unwrap_or_default();
             return Err(format!(
                 "confirmed = [{from}, {to}] is wider than a fifth of the paper's {paper}, [{least}, {most}]"
             ));
@@ -143,6 +174,19 @@ impl Claim {
                     return Err(format!("{key} = \"{column}\" {problem}"));
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn check_steps(&self) -> Result<(), String> {
+        let Some(steps) = &self.steps else { return Ok(()) };
+        let gain = self.denominator()?.is_some();
+        let wanted = if gain { 2 } else { 1 };
+        if self.paper.is_some() {
+            return Err("a claim has a number (paper) or steps, not both".into());
+        }
+        if steps.len() != wanted || steps.iter().any(|step| *step < 1.0) {
+            return Err(format!("steps = {steps:?} is not {wanted} steps from 1, as the claim needs"));
         }
         Ok(())
     }
@@ -211,9 +255,8 @@ impl Claim {
         let values = each(self.numerator().ok()?, &self.figure)?;
         let Some(base) = self.denominator().ok()? else { return Some(values) };
         let base = each(base, self.over_figure.as_ref().unwrap_or(&self.figure))?;
-        let gain = |ratio: f64| if self.ratio { ratio } else { (ratio - 1.0) * 100.0 };
         (values.len() == base.len())
-            .then(|| values.iter().zip(&base).map(|(value, base)| gain(value / base)).collect())
+            .then(|| values.iter().zip(&base).map(|(value, base)| self.gain(value / base)).collect())
     }
 
     /// The interval in which our number confirms the claim.
@@ -221,8 +264,45 @@ impl Claim {
         match self.confirmed.as_deref() {
             Some([from, to]) => Some([*from, *to]),
             Some(_) => None,
-            None => self.paper.and_then(around),
+            None => self.widest(),
         }
+    }
+
+    /// Its number, if it has one: of steps, that step or the gain between two.
+    pub fn paper(&self) -> Option<f64> {
+        match self.steps.as_deref() {
+            Some([step]) => Some(*step),
+            Some([step, base]) => Some(self.gain(step / base)),
+            _ => self.paper,
+        }
+    }
+
+    /// The widest interval that may confirm it: a fifth around the paper's number; of steps, a fifth around what lies between the last one
+    /// sustained and the next, and of a gain at least what two steps leave open.
+    fn widest(&self) -> Option<[f64; 2]> {
+        match self.steps.as_deref() {
+            Some([step]) => Some([around(*step)?[0], around(step + 1.0)?[1]]),
+            Some([step, base]) => {
+                let open = [step / (base + 1.0), (step + 1.0) / base].map(|ratio| self.gain(ratio));
+                let fifth = around(self.gain(step / base)).unwrap_or(open);
+                Some([open[0].min(fifth[0]), open[1].max(fifth[1])])
+            }
+            _ => self.paper.and_then(around),
+        }
+    }
+
+    /// The experiments that it is judged by.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        [Some(&self.part), self.over_part.as_ref()].into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether it has a number of the paper's, and not only a direction.
+    pub fn is_numeric(&self) -> bool {
+        self.paper().is_some()
+    }
+
+    fn gain(&self, ratio: f64) -> f64 {
+        if self.ratio { ratio } else { (ratio - 1.0) * 100.0 }
     }
 
     /// What stands in the file beside the verdict: which fitted value makes the claim circular, and the command that shows why
@@ -234,6 +314,7 @@ impl Claim {
     /// The unit of its numbers.
     pub fn unit(&self) -> &str {
         match (&self.over, &self.over_part, self.ratio) {
+            (None, None, _) if self.over_figure.is_none() && self.steps.is_some() => "steps",
             (None, None, _) if self.over_figure.is_none() => &self.unit,
             (.., true) => "times",
             (.., false) => "%",
@@ -253,10 +334,12 @@ impl Claim {
             rows_at(measured, &at).map(|_| mean_at(measured, &at, figure))
         };
         let value = mean(self.numerator().ok()?, &self.figure)?;
-        let Some(base) = self.denominator().ok()? else { return Some(value) };
+        let Some(base) = self.denominator().ok()? else {
+            return Some(value.map(|value| value / self.per.unwrap_or(1.0)));
+        };
         let base = mean(base, self.over_figure.as_ref().unwrap_or(&self.figure))?;
         let ratio = value.zip(base.filter(|base| *base != 0.0)).map(|(value, base)| value / base);
-        Some(ratio.map(|ratio| if self.ratio { ratio } else { (ratio - 1.0) * 100.0 }))
+        Some(ratio.map(|ratio| self.gain(ratio)))
     }
 
     fn numerator(&self) -> Result<Points<'_>, String> {
@@ -313,161 +396,5 @@ pub(super) fn mean_at(measured: &Measured, at: &[(String, String)], column: &str
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiment::{Cell, Column, ExperimentFile};
-
-    /// Rates of two frame sizes with and without something, of which the last is not done.
-    fn measured() -> Measured {
-        let text = "name = \"p\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\nmeasure.rates = [\"1Mpps\"]\n[grid]\n\
-                    \"loadgen.traffic.frame_size\" = [\"64B\", \"128B\"]\n\"testpmd.mode\" = [\"io\", \"macswap\"]\n";
-        let plan = Plan::new(ExperimentFile::from_toml(text).unwrap()).unwrap();
-        let column = |name: &str, cells| Column { name: name.to_owned(), cells, parameter: None };
-        let table = Table {
-            columns: vec![
-                column("index", [0, 1, 2].map(Cell::Int).to_vec()),
-                column("delivered_gbps", [30.0, 20.0, 50.0].map(Cell::Float).to_vec()),
-            ],
-        };
-        Measured { plan, table }
-    }
-
-    fn measured_without() -> Measured {
-        let Measured { plan, mut table } = measured();
-        table.columns.retain(|column| column.name != "delivered_gbps");
-        Measured { plan, table }
-    }
-
-    fn claim(text: &str) -> Claim {
-        let head = "says = \"x\"\npart = \"p\"\nfigure = \"delivered_gbps\"\n";
-        toml::from_str(&format!("{head}{text}")).unwrap()
-    }
-
-    fn judged(text: &str) -> Judged {
-        let measured = measured();
-        let claim = claim(text);
-        claim.check(std::slice::from_ref(&measured.plan), false).unwrap();
-        claim.judge(&[&measured])
-    }
-
-    const IO_64: &str = "at = { \"loadgen.traffic.frame_size\" = \"64B\", \"testpmd.mode\" = \"io\" }\n";
-
-    #[test]
-    fn a_number_is_confirmed_inside_its_interval_and_differs_outside_with_the_reason() {
-        let inside = judged(&format!("{IO_64}confirmed = [25, 30]"));
-        assert_eq!(inside, Judged { ours: Some(30.0), verdict: Verdict::Confirmed });
-        let outside = judged(&format!("{IO_64}confirmed = [0, 29.9]\nwhy = \"because\""));
-        assert_eq!(outside, Judged { ours: Some(30.0), verdict: Verdict::Differs(Some("because".into())) });
-    }
-
-    #[test]
-    fn a_number_of_the_paper_is_confirmed_within_a_fifth() {
-        for (paper, verdict) in [
-            ("25", Verdict::Confirmed),
-            ("37.5", Verdict::Confirmed),
-            ("24.9", Verdict::Differs(None)),
-            ("37.6", Verdict::Differs(None)),
-        ] {
-            assert_eq!(judged(&format!("{IO_64}paper = {paper}")).verdict, verdict, "{paper}");
-        }
-        assert_eq!(claim("paper = -10").interval().unwrap().map(|bound| bound.round()), [-12.0, -8.0]);
-    }
-
-    #[test]
-    fn where_something_begins_is_between_the_points_around_the_threshold() {
-        let text = "name = \"p\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\nmeasure.rates = [\"1Mpps\", \"2Mpps\", \"4Mpps\"]\n";
-        let plan = Plan::new(ExperimentFile::from_toml(text).unwrap()).unwrap();
-        let column = |name: &str, cells: Vec<Cell>| Column { name: name.to_owned(), cells, parameter: None };
-        let table = |loss: [f64; 3]| Table {
-            columns: vec![
-                column("index", [2, 0, 1].map(Cell::Int).to_vec()),
-                column("offered_mpps", [4.0, 1.0, 2.0].map(Cell::Float).to_vec()),
-                column("delivered_gbps", loss.map(Cell::Float).to_vec()),
-            ],
-        };
-        let claim = claim("first = { along = \"offered_mpps\", above = 0.01 }\npaper = 2.5");
-        claim.check(std::slice::from_ref(&plan), false).unwrap();
-        let judged = |loss| claim.judge(&[&Measured { plan: plan.clone(), table: table(loss) }]);
-        assert_eq!(judged([0.04, 0.0, 0.0]), Judged { ours: Some(2.5), verdict: Verdict::Confirmed });
-        assert_eq!(judged([0.5, 0.1, 0.2]), Judged { ours: Some(1.0), verdict: Verdict::Differs(None) });
-        assert_eq!(judged([0.0, 0.0, 0.0]), Judged { ours: None, verdict: Verdict::Differs(None) });
-    }
-
-    #[test]
-    fn gains_are_percent_and_ratios_are_times() {
-        let over = "over = { \"testpmd.mode\" = \"macswap\" }\nconfirmed = [0, 60]\n";
-        assert!((judged(&format!("{IO_64}{over}")).ours.unwrap() - 50.0).abs() < 1e-9);
-        assert_eq!(judged(&format!("{IO_64}{over}ratio = true")).ours, Some(1.5));
-        assert_eq!(claim(&format!("{IO_64}{over}")).unit(), "%");
-        assert_eq!(claim(&format!("{IO_64}{over}ratio = true")).unit(), "times");
-    }
-
-    #[test]
-    fn a_time_of_the_host_is_judged_by_pairs_and_only_where_chance_cannot_turn_it() {
-        let judged = |node: &[f64], generator: &[f64]| {
-            let text = format!(
-                "name = \"p\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\nmeasure.rates = [\"1Mpps\"]\nrepetitions = {}\n[grid]\n\
-                 \"drive.kind\" = [\"generator\", \"node\"]\n",
-                node.len()
-            );
-            let plan = Plan::new(ExperimentFile::from_toml(&text).unwrap()).unwrap();
-            let column = |name: &str, cells| Column { name: name.to_owned(), cells, parameter: None };
-            let times = generator.iter().chain(node).map(|time| Cell::Float(*time));
-            let indices = 0..2 * node.len() as i64;
-            let columns = vec![
-                column("index", indices.clone().map(Cell::Int).collect()),
-                column("repetition", indices.map(|index| Cell::Int(index % node.len() as i64)).collect()),
-                column("host_seconds", times.collect()),
-            ];
-            let claim: Claim = toml::from_str(
-                "says = \"x\"\npart = \"p\"\nfigure = \"host_seconds\"\npaper = 70\nat = { \"drive.kind\" = \"node\" }\n\
-                 over = { \"drive.kind\" = \"generator\" }\n",
-            )
-            .unwrap();
-            claim.judge(&[&Measured { plan, table: Table { columns } }])
-        };
-        // Pairs vary less than times do: the host was twice as slow in the second one.
-        let sure = judged(&[1.71, 3.40, 1.69], &[1.0, 2.0, 1.0]);
-        assert_eq!(sure.verdict, Verdict::Confirmed);
-        assert!((sure.ours.unwrap() - 70.0).abs() < 0.1, "{sure:?}");
-        assert_eq!(judged(&[1.0, 1.01, 0.99], &[1.0; 3]).verdict, Verdict::Differs(None));
-        let Verdict::Undecided(why) = judged(&[1.2, 1.7, 2.2], &[1.0; 3]).verdict else { panic!() };
-        assert!(why.starts_with("the mean of 3 pairs is "), "{why}");
-        let once = judged(&[1.7], &[1.0]);
-        assert!(matches!(&once.verdict, Verdict::Undecided(why) if why.contains("3 pairs")), "{once:?}");
-    }
-
-    #[test]
-    fn points_that_are_not_all_there_are_not_judged() {
-        let at = "at = { \"loadgen.traffic.frame_size\" = \"128B\" }\nconfirmed = [0, 100]";
-        assert_eq!(judged(at), Judged { ours: None, verdict: Verdict::NotMeasured });
-        // A column that is not in the table: no such thing was there to be counted.
-        let none = claim("at = { \"loadgen.traffic.frame_size\" = \"64B\" }\npaper = 93")
-            .judge(&[&measured_without()]);
-        assert_eq!(none, Judged { ours: None, verdict: Verdict::Differs(None) });
-        assert_eq!(judged("untestable = \"no silicon\"").verdict, Verdict::NotTestable("no silicon".into()));
-    }
-
-    #[test]
-    fn a_claim_about_nothing_is_refused() {
-        let plans = [measured().plan];
-        for (text, word) in [
-            ("confirmed = [2, 1]", "no interval"),
-            ("at = { \"testpmd.mode\" = \"mac\" }\nconfirmed = [1, 2]", "no point"),
-            (
-                "over_figure = \"delivered_gbs\"\nconfirmed = [1, 2]",
-                "over_figure = \"delivered_gbs\" is no figure of a point",
-            ),
-            ("first = { along = \"ofered_mpps\", above = 1 }\npaper = 1", "did you mean \"offered_mpps\"?"),
-            ("over_part = \"q\"\nconfirmed = [1, 2]", "\"q\""),
-            ("", "confirmed"),
-            ("confirmed = [0, 1e5, 3]", "not two numbers"),
-            ("paper = 10\nconfirmed = [7.9, 12]", "wider than a fifth"),
-            ("paper = 0", "confirmed"),
-            ("first = { along = \"rate\", above = 1 }\nover_part = \"p\"\nconfirmed = [1, 2]", "begins"),
-        ] {
-            let problem = claim(text).check(&plans, false).unwrap_err();
-            assert!(problem.contains(word), "{problem}");
-        }
-    }
-}
+#[path = "claim_tests.rs"]
+mod tests;

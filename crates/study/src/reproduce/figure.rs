@@ -210,6 +210,19 @@ impl Figure {
         self.parts.iter().map(part).collect()
     }
 
+    /// The parts of which the coarse version is another one than the full one, or whose rates follow from such a part.
+    pub fn coarse_parts(&self) -> Vec<String> {
+        let [Ok(coarse), Ok(full)] = [true, false].map(|quick| self.parts(quick)) else { return Vec::new() };
+        let mut names: Vec<String> = Vec::new();
+        for (coarse, full) in coarse.into_iter().zip(full) {
+            let follows = coarse.of.as_ref().is_some_and(|of| names.contains(&of.part));
+            if follows || coarse.text != full.text {
+                names.push(coarse.name);
+            }
+        }
+        names
+    }
+
     /// Whether what all parts share is for a part with this benchmark: what is another part's alone is not, and what is nobody's is refused
     /// with the part.
     fn is_for(&self, set: &toml::Value, benchmark: Option<&str>) -> bool {
