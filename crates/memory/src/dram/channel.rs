@@ -108,22 +108,28 @@ impl Channel {
         self.ranks.iter_mut().for_each(|rank| rank.slots.come_to(behind));
     }
 
-    /// Picoseconds behind a moment for which a line takes the bus whose column command is at `column`. That its data come some clocks
-    /// later is left out.
-    pub fn burst(&self, column: u64, at: Ps) -> u64 {
-        let [begin, end] = [column, column + self.timing.burst].map(|clock| self.clock.edge(clock));
-        end.saturating_sub(begin.max(at)).0
+    /// Picoseconds for which a line takes the bus whose column command is at `column`.
+    pub fn burst(&self, column: u64) -> u64 {
+        (self.clock.edge(column + self.timing.burst) - self.clock.edge(column)).0
     }
 
-    /// Lines that are read and written from a moment on, and picoseconds for which lines take the bus behind it.
+    /// Lines that are read and written from a moment on, and picoseconds for which lines take the bus behind it. One that goes in front of
+    /// others leaves them their column commands, as their times are promised, and delays their data: the bus moves a line at a time. That data
+    /// come some clocks after their command is left out.
     pub fn behind(&self, at: Ps) -> ([u64; 2], u64) {
         let clock = self.clock.edge_at_or_after(at);
-        let mut busy = 0;
-        let lines = [&self.bus.reads, &self.bus.writes].map(|columns| {
-            let under_way = columns.booked_from(clock.saturating_sub(self.timing.burst));
-            let begun = under_way.inspect(|column| busy += self.burst(*column, at));
-            begun.filter(|column| *column >= clock).count() as u64
-        });
+        let [reads, writes] = [&self.bus.reads, &self.bus.writes].map(|columns| columns.booked_from(0));
+        let mut lines = [0; 2];
+        let reads = reads.inspect(|column| lines[0] += u64::from(*column >= clock)).collect::<Vec<_>>();
+        let writes = writes.inspect(|column| lines[1] += u64::from(*column >= clock));
+        let mut columns: Vec<u64> = reads.into_iter().chain(writes).collect();
+        columns.sort_unstable();
+        let (mut free, mut busy) = (0, 0);
+        for column in columns {
+            let begin = self.clock.edge(column).0.max(free);
+            free = begin + self.burst(column);
+            busy += free.saturating_sub(begin.max(at.0));
+        }
         (lines, busy)
     }
 

@@ -162,7 +162,7 @@ impl Dram {
             let (column, delayed) = channel.access(queue.admit(at), place, false);
             queue.hold(0, at, column, channel.past());
             channel.stats.bytes_read += LINE_BYTES;
-            channel.stats.busy_ps += channel.burst(column, Ps::ZERO);
+            channel.stats.busy_ps += channel.burst(column);
             // Who goes in front of others pays for their delay, as their times are promised: so the mean is right.
             column + channel.timing.to_data_end(false) + delayed
         };
@@ -232,7 +232,7 @@ fn drain(channel: &mut Channel, queue: &mut WriteQueue, from: u64, count: usize)
     queue.drain(count, channel.past(), |waiting| {
         let (column, _) = channel.access(from.max(waiting.arrived), waiting.place, true);
         channel.stats.bytes_written += LINE_BYTES;
-        channel.stats.busy_ps += channel.burst(column, Ps::ZERO);
+        channel.stats.busy_ps += channel.burst(column);
         channel.stats.write_clocks += column - waiting.arrived;
         column
     });

@@ -48,7 +48,8 @@ fn a_window_has_the_bytes_that_the_bus_carries_in_it_whenever_they_were_asked_fo
     let mut bench = Bench::new(&bare(DramStandard::Ddr4_2400));
     let burst = bench.timing.burst;
     for line in 0..256 {
-        bench.read(50_000, bench.addr(1, 0, line % 4, line / 4));
+        // Those that come later go in front of others.
+        bench.read(50_000 + (line * 37) % 64, bench.addr(1, 0, line % 4, line / 4));
     }
     let bytes = |clock: u64| bench.dram.stats_until(bench.clock.edge(clock)).next().unwrap();
     assert_eq!((bytes(50_000).bytes_read, bytes(50_000).busy_ps), (0, 0));
