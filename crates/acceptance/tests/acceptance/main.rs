@@ -50,6 +50,7 @@ mod smt;
 mod stages;
 mod steady;
 mod studies;
+mod study_points;
 mod suricata;
 mod symbols;
 mod terminal;

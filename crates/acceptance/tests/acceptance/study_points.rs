@@ -1,0 +1,84 @@
+//! Studies run at any commit: one point of each, with its guest, machine and figures, shortened to what shows that it runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use doorbell_acceptance::{Ended, Running, cache_with_own_checkpoints, doorbell_path, scratch};
+use doorbell_study::experiment::{ExperimentFile, Plan};
+use doorbell_study::reproduce::{STUDIES, figures};
+
+/// A part of each study whose first point is measured at a rate. A study of traces plays one that the test records.
+const PARTS: [(&str, &str, &str); 5] = [
+    ("ispass24", "fig05", "memcached-dpdk"),
+    ("ddio", "descriptors", "full-size"),
+    ("fdio", "events", "l3fwd"),
+    ("ddiosim", "llc", "bulk"),
+    ("m5-nics", "receive", "receive"),
+];
+/// What takes the place of a point's own times.
+const SHORT: [&str; 4] = ["run.warmup=200us", "run.settle=20us", "run.duration=200us", "run.drain=200us"];
+
+fn doorbell(folder: &Path, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(doorbell_path());
+    command.env("DOORBELL_CACHE", cache_with_own_checkpoints("acceptance-studies"));
+    command.current_dir(folder).args(arguments);
+    Running::start(command).end()
+}
+
+/// The part's experiment with short times.
+fn experiment(study: &str, figure: &str, part: &str, folder: &Path) -> toml::Table {
+    let (_, all) = figures(study).expect("a study of ours can be read");
+    let figure = all.iter().find(|known| known.name == figure).expect("the figure is there");
+    let parts = figure.parts(true).expect("its parts can be read");
+    let part = parts.iter().find(|known| known.name == part).expect("the part is there");
+    let mut table: toml::Table = part.text(&[]).expect("its rates are its own").parse().expect("it is TOML");
+    let set = table.get_mut("set").and_then(toml::Value::as_array_mut).expect("each study sets something");
+    let is_time = |word: &toml::Value| {
+        let key = word.as_str().and_then(|word| word.split_once('=')).map_or("", |word| word.0);
+        SHORT.iter().any(|short| short.split_once('=').is_some_and(|short| short.0 == key))
+    };
+    set.retain(|word| !is_time(word));
+    if table.contains_key("trace") {
+        let trace = folder.join("recorded/trace.dbt");
+        table.insert("trace".to_owned(), trace.display().to_string().into());
+    } else {
+        let set = table.get_mut("set").and_then(toml::Value::as_array_mut).expect("see above");
+        set.extend(SHORT.map(toml::Value::from));
+    }
+    table
+}
+
+/// Runs the first point. Its row must have every figure that its claims are judged by, where it has claims.
+fn runs(study: &str, figure: &str, part: &str) -> String {
+    let folder = scratch();
+    let table = experiment(study, figure, part, folder.path());
+    if table.contains_key("trace") {
+        let record =
+            ["trace", "record", "testpmd", "--preset", "fast", "--rate", "2Mpps", "--out", "recorded"];
+        doorbell(folder.path(), &[&record[..], &["--warmup", "50us", "--duration", "200us"]].concat())
+            .success();
+    }
+    fs::write(folder.path().join("point.toml"), table.to_string()).expect("the folder can be written");
+    let file = ExperimentFile::from_toml(&table.to_string()).expect("the experiment is valid");
+    assert!(!Plan::new(file).expect("it can be planned").points.is_empty());
+    doorbell(folder.path(), &["sweep", "run", "point.toml", "--index", "0", "--out", "out"]).success();
+    let points = fs::read_dir(folder.path().join("out/points")).expect("there are points");
+    let names: Vec<_> = points.map(|entry| entry.expect("it can be listed").path()).collect();
+    assert_eq!(names.len(), 1, "{study}: {names:?}");
+    fs::read_to_string(names[0].join("summary.json")).expect("a point has a summary")
+}
+
+#[test]
+fn a_point_of_every_study_runs() {
+    let listed: Vec<&str> = STUDIES.iter().map(|study| study.name).collect();
+    assert_eq!(listed, PARTS.map(|part| part.0));
+    for (study, figure, part) in PARTS {
+        let summary: serde_json::Value =
+            serde_json::from_str(&runs(study, figure, part)).expect("it is JSON");
+        assert!(
+            summary["timing"]["ipc"].is_null() || summary["timing"]["ipc"].as_f64() > Some(0.0),
+            "{study}"
+        );
+    }
+}
