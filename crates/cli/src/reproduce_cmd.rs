@@ -181,7 +181,9 @@ impl Progress {
     fn write(&mut self, study: &Study, figures: &[Figure], so_far: anyhow::Result<()>) -> bool {
         self.page = study.page(figures, &self.parts, &self.left_out);
         let page = study.folder.write("report.html", &self.page.html());
-        let written = page.and_then(|()| study.folder.write("report.md", &self.page.markdown()));
+        let written = page
+            .and_then(|()| study.folder.write("report.md", &self.page.markdown()))
+            .and_then(|()| study.folder.write("claims.json", &self.page.json()));
         // What ended the work counts before what came of that.
         if let Err(error) = so_far.and(written.map_err(anyhow::Error::from)) {
             self.error.get_or_insert(error);

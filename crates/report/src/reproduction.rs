@@ -76,6 +76,14 @@ impl ClaimRow {
         [says, number(self.paper), number(self.ours), interval, verdict, why, source]
     }
 
+    fn json(&self) -> serde_json::Value {
+        let ClaimRow { says, paper, ours, interval, unit, verdict, why, source } = self;
+        serde_json::json!({
+            "says": says, "paper": paper, "ours": ours, "interval": interval, "unit": unit, "verdict": verdict,
+            "why": why, "source": source,
+        })
+    }
+
     /// The claim with its numbers, in a line.
     pub fn in_words(&self) -> String {
         let number = |name: &str, value: Option<f64>| {
@@ -207,6 +215,15 @@ impl ReproductionPage {
         out.push_str("</div>\n</section>\n");
     }
 
+    /// The claims as JSON, for programs: figure by figure, numbers not rounded.
+    pub fn json(&self) -> String {
+        let claims = |figure: &ReproducedFigure| figure.claims.iter().map(ClaimRow::json).collect::<Vec<_>>();
+        let figures: serde_json::Map<_, _> =
+            self.figures.iter().map(|figure| (figure.name.clone(), claims(figure).into())).collect();
+        let page = serde_json::json!({ "study": self.name, "command": self.command, "figures": figures });
+        serde_json::to_string_pretty(&page).expect("it has no maps with other keys") + "\n"
+    }
+
     /// The claims as a document in Markdown.
     pub fn markdown(&self) -> String {
         let mut out = format!(
@@ -282,6 +299,14 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("| on silicon | – | – | – | not testable | no silicon | p. 5 |"), "{text}");
+    }
+
+    #[test]
+    fn claims_are_json_with_their_numbers() {
+        let json: serde_json::Value = serde_json::from_str(&page().json()).unwrap();
+        let claim = &json["figures"]["fig14"][0];
+        assert_eq!((claim["paper"].as_f64(), claim["verdict"].as_str()), (Some(96.3), Some("differs")));
+        assert!(json["figures"]["fig14"][2]["ours"].is_null());
     }
 
     #[test]
