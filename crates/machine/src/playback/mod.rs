@@ -92,6 +92,7 @@ pub use beside::BesideStats;
 pub use doorbells::Batches;
 pub use error::PlaybackError;
 pub use pages::{Pages, PagesConfig};
+use plan::Input;
 pub use plan::{AtEnd, Pace, Plan, PlannedTrace, TraceInput};
 pub use ring::Ring;
 pub use stats::{Played, PlayedStats, PlayedTrace};
@@ -294,6 +295,7 @@ impl Player {
             }
             let lane = &self.lanes[number];
             if number == 0 && lane.at_end == AtEnd::Ends {
+                self.was_whole(number).map_err(|error| self.blamed(number, error))?;
                 return Ok(true);
             }
             if lane.at_end == AtEnd::StartsOver && self.instructions(lane) > 0 {
@@ -303,7 +305,16 @@ impl Player {
         Ok(false)
     }
 
+    /// A trace that was read to its end held what its index says.
+    fn was_whole(&self, number: usize) -> Result<(), PlaybackError> {
+        let lane = &self.lanes[number];
+        let Input::Own(file) = &lane.input.from else { return Ok(()) };
+        let ops = self.streams[lane.first..lane.first + lane.harts].iter().map(HartStream::ops).sum();
+        Ok(file.compare_ops(ops)?)
+    }
+
     fn start_over(&mut self, number: usize) -> Result<(), PlaybackError> {
+        self.was_whole(number)?;
         let lane = &mut self.lanes[number];
         let harts = lane.first..lane.first + lane.harts;
         let over = harts.clone().map(|hart| self.timing.time_of(hart, self.streams[hart].over()));

@@ -10,7 +10,8 @@ use super::plan::{Input, TraceInput};
 
 /// Reads blocks.
 pub(super) enum BlockSource {
-    Own(Box<HartReader>),
+    /// A reader, and the ops that it has read.
+    Own(Box<HartReader>, u64),
     ChampSim(Box<Blocks>),
 }
 
@@ -18,7 +19,7 @@ impl BlockSource {
     /// From the beginning.
     pub fn open(input: &TraceInput, hart: u16) -> Result<BlockSource, PlaybackError> {
         Ok(match &input.from {
-            Input::Own(file) => BlockSource::Own(Box::new(file.hart(hart, 0)?)),
+            Input::Own(file) => BlockSource::Own(Box::new(file.hart(hart, 0)?), 0),
             Input::ChampSim(trace) => BlockSource::ChampSim(Box::new(trace.blocks()?)),
         })
     }
@@ -27,7 +28,7 @@ impl BlockSource {
     #[inline]
     pub fn position(&self) -> u64 {
         match self {
-            BlockSource::Own(reader) => reader.position(),
+            BlockSource::Own(reader, _) => reader.position(),
             BlockSource::ChampSim(blocks) => blocks.position(),
         }
     }
@@ -36,20 +37,29 @@ impl BlockSource {
     #[inline]
     pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<bool>, PlaybackError> {
         match self {
-            BlockSource::Own(reader) => {
+            BlockSource::Own(reader, read) => {
                 reader.take_back(std::mem::take(ops));
                 let is_new = reader.advance()?;
                 *ops = reader.lend();
+                *read += if is_new.is_some() { ops.len() as u64 } else { 0 };
                 Ok(is_new)
             }
             BlockSource::ChampSim(blocks) => Ok(blocks.next(ops)?.then_some(true)),
         }
     }
 
+    /// Ops read from the beginning on.
+    pub fn ops(&self) -> u64 {
+        match self {
+            BlockSource::Own(_, read) => *read,
+            BlockSource::ChampSim(_) => 0,
+        }
+    }
+
     /// What is told of the last block.
     pub fn step(&self) -> Step {
         match self {
-            BlockSource::Own(reader) => reader.step(),
+            BlockSource::Own(reader, _) => reader.step(),
             BlockSource::ChampSim(_) => Step::default(),
         }
     }
@@ -58,7 +68,7 @@ impl BlockSource {
     #[inline]
     pub fn accessed(&self) -> Extent {
         match self {
-            BlockSource::Own(reader) => reader.accessed(),
+            BlockSource::Own(reader, _) => reader.accessed(),
             BlockSource::ChampSim(_) => Extent::default(),
         }
     }
@@ -67,7 +77,7 @@ impl BlockSource {
     #[inline]
     pub fn differing(&self) -> Option<&[u16]> {
         match self {
-            BlockSource::Own(reader) => reader.differing(),
+            BlockSource::Own(reader, _) => reader.differing(),
             BlockSource::ChampSim(_) => None,
         }
     }
@@ -75,7 +85,7 @@ impl BlockSource {
     /// Which page-table entries a walk for `virt` reads, as of the last block.
     pub fn walk(&self, virt: u64) -> Walk {
         match self {
-            BlockSource::Own(reader) => reader.walk(virt),
+            BlockSource::Own(reader, _) => reader.walk(virt),
             BlockSource::ChampSim(_) => Walk::default(),
         }
     }

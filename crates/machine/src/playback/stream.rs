@@ -98,6 +98,11 @@ impl HartStream {
         self.done
     }
 
+    /// Ops read in this round of the trace.
+    pub fn ops(&self) -> u64 {
+        self.source.ops()
+    }
+
     /// The cycle in which the last block, or an access to a device behind it, was over.
     #[inline]
     pub fn over(&self) -> u64 {

@@ -107,7 +107,7 @@ pub struct TraceFile {
     _folder: Option<Scratch>,
     path: PathBuf,
     description: Description,
-    index: Index,
+    pub(super) index: Index,
     bytes: u64,
     version: u32,
 }
@@ -237,11 +237,21 @@ impl TraceFile {
                 }
             }
         }
-        if counts != self.index.counts {
+        self.compare(&counts)?;
+        Ok(counts)
+    }
+
+    /// Compares the ops that were read from the first to the last with the index.
+    pub fn compare_ops(&self, ops: u64) -> Result<(), TraceError> {
+        self.compare(&Counts { ops, ..self.index.counts.clone() })
+    }
+
+    fn compare(&self, counts: &Counts) -> Result<(), TraceError> {
+        if *counts != self.index.counts {
             let what = format!("it holds {counts:?}, and its index says {:?}", self.index.counts);
             return Err(TraceError::Damaged { at: self.bytes - EDGE_BYTES, what });
         }
-        Ok(counts)
+        Ok(())
     }
 }
 

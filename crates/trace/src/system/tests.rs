@@ -332,6 +332,21 @@ fn an_event_after_an_instruction_that_is_not_there_is_a_contradiction() {
 }
 
 #[test]
+fn a_total_of_ops_that_is_wrong_is_damage_for_whoever_reads_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("total");
+    let mut writer = TraceWriter::create(&path, &Description { harts: 1, ..Description::default() }).unwrap();
+    writer.block(0, &Step::default(), &[Op::default(); 3], &mut |_| Walk::default()).unwrap();
+    writer.finish().unwrap();
+    let mut file = TraceFile::open(&path).unwrap();
+    assert!(file.compare_ops(3).is_ok() && file.check().is_ok());
+    file.index.counts.ops += 1;
+    for read in [file.compare_ops(3), file.check().map(|_| ())] {
+        assert!(matches!(read, Err(TraceError::Damaged { .. })), "{read:?}");
+    }
+}
+
+#[test]
 fn an_event_that_no_machine_records_is_damage_for_whoever_reads_it() {
     let (_folder, path) = scratch();
     let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
