@@ -31,7 +31,7 @@ pub const STUDIES: &[StudyFiles] = &[
     study!(
         "ispass24", "Userspace Networking in gem5 (ISPASS 2024)":
         "fig05", "fig06", "fig07", "fig08", "fig09", "fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17",
-        "fig18", "fig19", "fig20"
+        "fig18", "fig19", "fig20", "sweep-branch", "sweep-cores"
     ),
     study!(
         "ddio", "Reexamining Direct Cache Access (ATC 2020)":
