@@ -217,7 +217,7 @@ pub fn run_driven(
     let times = Times::from(network.now(), &config);
     let typed = load(&config, &times);
     network.node_mut(1).console.watch(Some(DONE));
-    type_line(&mut network, &typed);
+    type_line(&mut network, 1, &typed);
     until(&mut network, times.begin, control)?;
     network.node_mut(0).set_mode(Mode::Warming);
     let timed = network.node(0).timing().is_some();

@@ -143,6 +143,7 @@ impl Transfers for IperfConfig {
             depth: 1,
             in_parts: false,
             start: RunUp {
+                client: 1,
                 typed: self.options(),
                 counted: if self.reverse { 0 } else { 1 },
                 begun: |carried| carried.tcp_payload + carried.udp_payload > TALK_BYTES_MAX,

@@ -31,15 +31,21 @@ pub struct KernelConfig {
     /// Whether the stack puts segments together early (GRO). Unset, as the kernel likes: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gro: Option<bool>,
+    /// Whether the kernels clear memory when they allocate it (init_on_alloc on the kernel's command line), pages and slab objects alike. Unset,
+    /// as the kernel was built: Debian's 6.12 clears (CONFIG_INIT_ON_ALLOC_DEFAULT_ON); kernels before 5.3 did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_on_alloc: Option<bool>,
 }
 
 impl KernelConfig {
-    /// What the image's /init is told of so many ports besides the program, with a space before each word.
+    /// What the kernel, and the image's /init of so many ports, are told besides the program, with a space before each word.
     pub(crate) fn words(&self, ports: u32) -> String {
         // The first port's has no number.
         let number = |port: u32| if port == 0 { String::new() } else { port.to_string() };
         let of = |mtu: u32| (0..ports).map(|port| format!(" doorbell.mtu{}={mtu}", number(port))).collect();
-        self.mtu.map_or(String::new(), of)
+        let mtu: String = self.mtu.map_or(String::new(), of);
+        let clears = |on: bool| format!(" init_on_alloc={}", u8::from(on));
+        mtu + &self.init_on_alloc.map_or(String::new(), clears)
     }
 
     /// What a shell does before its program starts, in a guest whose ports have this address, in which they are counted by `n`. `places` are
@@ -167,10 +173,10 @@ pub(crate) fn words(script: &str, first: &[String], config: &RunConfig) -> Strin
     let kernel = config.options::<KernelConfig>();
     let commands = kernel.commands(ADDRESSES, &places_to_name(config, config.platform.nics));
     let before: String = commands.iter().chain(first).map(|command| format!("{command}; ")).collect();
-    let mtu = kernel.words(config.platform.nics);
+    let words = kernel.words(config.platform.nics);
     match before.as_str() {
-        "" => format!("doorbell.app={script}{mtu}"),
-        _ => format!("{mtu} -- \"{before}. /scripts/{script}\"").trim_start().to_owned(),
+        "" => format!("doorbell.app={script}{words}"),
+        _ => format!("{words} -- \"{before}. /scripts/{script}\"").trim_start().to_owned(),
     }
 }
 
@@ -202,6 +208,12 @@ mod tests {
         assert!(words.ends_with("; . /scripts/respond\""), "{words}");
         let two = &["kernel.mtu=9000", "platform.nics=2"];
         assert_eq!(ping(two), "doorbell.app=respond doorbell.mtu=9000 doorbell.mtu1=9000");
+        assert_eq!(ping(&["kernel.init_on_alloc=true"]), "doorbell.app=respond init_on_alloc=1");
+        let words = ping(&["kernel.init_on_alloc=false", "kernel.gro=true"]);
+        assert!(
+            words.starts_with("init_on_alloc=0 -- \"for n in"),
+            "the kernel reads its words in front of --: {words}"
+        );
         let words = ping(&["kernel.mtu=576", "kernel.tso=false", "kernel.gro=true"]);
         let offloads = "for n in /sys/class/net/eth*; do ethtool -K ${n##*/} tso off gro on || exit; done";
         assert_eq!(words, format!("doorbell.mtu=576 -- \"{offloads}; . /scripts/respond\""));

@@ -88,6 +88,11 @@ pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> 
         let problem = "a gateway has loads of one core, as several find their queues by addresses, which others have here; leave it out";
         return Err(ConfigError::new(format!("{section}.cores"), problem));
     }
+    if through.load().start.client != 1 {
+        let problem =
+            "TCP_SENDFILE has the test node send, which forwards here; choose TCP_STREAM or TCP_MAERTS";
+        return Err(ConfigError::new("netperf.test", problem));
+    }
     let Pair { image, server, client } = through.pair();
     let translate = match config.options::<NatConfig>().translate {
         Translate::Masquerade => "masquerade",
@@ -204,6 +209,8 @@ mod tests {
         of(&[]).unwrap();
         let error = of(&["platform.nics=1"]).unwrap_err();
         assert!(error.contains("platform.nics: 1, and a gateway has 2 NICs; set platform.nics=2"), "{error}");
+        let error = of(&["netperf.test=TCP_SENDFILE"]).unwrap_err();
+        assert!(error.contains("netperf.test: TCP_SENDFILE has the test node send"), "{error}");
         let two = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
         let error = of(&[&two[..], &["netperf.cores=2", "netperf.streams=2"]].concat()).unwrap_err();
         assert!(error.contains("netperf.cores: a gateway has loads of one core"), "{error}");

@@ -1,5 +1,6 @@
 //! netperf between two nodes: Debian's own netperf and netserver, over the kernel's stack. Either a part of a test is measured, by what
-//! crosses the cable, from a checkpoint at which it is at its pace; or a whole test, by what netperf itself finds.
+//! crosses the cable, from a checkpoint at which it is at its pace; or a whole test, by what netperf itself finds. The test node runs netserver,
+//! but in TCP_SENDFILE, which only netperf itself sends: there it runs netperf.
 
 use std::collections::BTreeMap;
 
@@ -46,6 +47,8 @@ pub enum NetperfTest {
     TcpStream,
     /// The server sends a byte stream.
     TcpMaerts,
+    /// The timed client sends a file, which no core reads or copies.
+    TcpSendfile,
     /// A request and its response in turns, by TCP.
     TcpRr,
     /// The same by UDP.
@@ -57,13 +60,19 @@ impl NetperfTest {
         match self {
             NetperfTest::TcpStream => "TCP_STREAM",
             NetperfTest::TcpMaerts => "TCP_MAERTS",
+            NetperfTest::TcpSendfile => "TCP_SENDFILE",
             NetperfTest::TcpRr => "TCP_RR",
             NetperfTest::UdpRr => "UDP_RR",
         }
     }
 
     const fn is_stream(self) -> bool {
-        matches!(self, NetperfTest::TcpStream | NetperfTest::TcpMaerts)
+        matches!(self, NetperfTest::TcpStream | NetperfTest::TcpMaerts | NetperfTest::TcpSendfile)
+    }
+
+    /// The node that runs netperf; the other one runs netserver.
+    const fn client(self) -> usize {
+        if matches!(self, NetperfTest::TcpSendfile) { 0 } else { 1 }
     }
 }
 
@@ -89,7 +98,8 @@ impl Ids {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetperfConfig {
-    /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_RR or UDP_RR.
+    /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR or UDP_RR. With TCP_SENDFILE the test node runs netperf and the drive node
+    /// netserver, as only netperf sends by sendfile(2); it has one core.
     pub test: NetperfTest,
     /// Cores, 1 to 8 (without this, one), to which tests belong in turns; each has a queue of the NIC that interrupts it, and its tests'
     /// connections (ports 20000 and up) come in by that queue. More than one needs as many harts, NICs of the model 82576,
@@ -145,11 +155,17 @@ impl Options for NetperfConfig {
                 return refused("ids", problem.to_owned());
             }
             config.options::<SuricataConfig>().check_beside(config)?;
-            if self.test == NetperfTest::TcpMaerts {
-                let problem =
-                    "what is watched receives, and TCP_MAERTS has the server send; choose another test";
-                return refused("ids", problem.to_owned());
+            if matches!(self.test, NetperfTest::TcpMaerts | NetperfTest::TcpSendfile) {
+                let problem = format!(
+                    "what is watched receives, and {} has the test node send; choose another test",
+                    self.test.name()
+                );
+                return refused("ids", problem);
             }
+        }
+        if self.test == NetperfTest::TcpSendfile && self.cores != 1 {
+            let problem = "TCP_SENDFILE is sent by netperf on one core of the test node; leave this out, or choose TCP_MAERTS";
+            return refused("cores", problem.to_owned());
         }
         let udp = self.test == NetperfTest::UdpRr;
         let most = match config.options::<KernelConfig>().mtu.unwrap_or(1500) {
@@ -221,6 +237,7 @@ impl Transfers for NetperfConfig {
             depth: 1,
             in_parts: true,
             start: RunUp {
+                client: self.test.client(),
                 typed: self.typed(),
                 counted: self.sender(),
                 begun: if self.test.is_stream() {
@@ -239,7 +256,7 @@ impl Transfers for NetperfConfig {
         }
     }
 
-    /// netserver in node 0, netperf in node 1.
+    /// netserver and netperf; [`NetperfTest::client`] says where each runs.
     fn pair(&self) -> Pair {
         let (server, client) = match self.cores {
             1 => (role!("netperf-server", "Starting netserver"), role!("netperf-client", "netperf: waiting")),
@@ -266,7 +283,8 @@ pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> 
         let problem = "its keys are set, and nothing watches; add netperf.ids=suricata, or leave them out";
         return Err(ConfigError::new("suricata", problem));
     }
-    Ok(Pair { image, server, client }.guests(config))
+    let pair = Pair { image, server, client };
+    Ok(if own.test.client() == 0 { pair.client_first(config) } else { pair.guests(config) })
 }
 
 /// A test that goes on is at its pace when measurements begin.
@@ -353,6 +371,7 @@ mod tests {
         assert_eq!(typed(&[]).unwrap(), "1 -t TCP_STREAM -l 86400");
         let set = ["netperf.test=UDP_RR", "netperf.streams=4", "netperf.request=64", "netperf.response=128"];
         assert_eq!(typed(&set).unwrap(), "4 -t UDP_RR -l 86400 -- -r 64,128");
+        assert_eq!(typed(&["netperf.test=TCP_SENDFILE"]).unwrap(), "1 -t TCP_SENDFILE -l 86400");
         let machine = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
         let two = typed(&[&machine[..], &["netperf.cores=2", "netperf.streams=4"]].concat()).unwrap();
         assert_eq!(two, "4 -t TCP_STREAM -l 86400 --");
@@ -380,6 +399,21 @@ mod tests {
             (
                 &["netperf.ids=suricata", "platform.ram=384MiB", "netperf.test=TCP_MAERTS"],
                 "netperf.ids: what is watched receives",
+            ),
+            (
+                &["netperf.ids=suricata", "platform.ram=384MiB", "netperf.test=TCP_SENDFILE"],
+                "TCP_SENDFILE has the test node send",
+            ),
+            (
+                &[
+                    "netperf.test=TCP_SENDFILE",
+                    "netperf.cores=2",
+                    "netperf.streams=2",
+                    "platform.harts=2",
+                    "nic.model=82576",
+                    "platform.interrupts=aia",
+                ],
+                "netperf.cores: TCP_SENDFILE is sent by netperf on one core",
             ),
             (&["netperf.ids=suricata", "kernel.gro=true"], "kernel.gro: suricata switches it off"),
             (
@@ -411,6 +445,17 @@ mod tests {
     fn guests_of(set: &[&str]) -> Result<Vec<NodeGuest>, String> {
         let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
         guests(&resolve("fast", &set).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_test_node_sends_a_file_to_a_server_in_the_drive_node() {
+        let all = guests_of(&["netperf.test=TCP_SENDFILE"]).unwrap();
+        let usual = guests_of(&[]).unwrap();
+        assert_eq!([&all[0], &all[1]], [&usual[1], &usual[0]], "the same two guests in the other order");
+        let start = |test| NetperfConfig { test, ..NetperfConfig::default() }.load().start;
+        let nodes = [NetperfTest::TcpStream, NetperfTest::TcpMaerts, NetperfTest::TcpSendfile]
+            .map(|test| (start(test).client, start(test).counted));
+        assert_eq!(nodes, [(1, 1), (1, 0), (0, 0)], "of client and sender");
     }
 
     #[test]

@@ -92,6 +92,7 @@ impl Transfers for NfsConfig {
             connections: 1,
             depth: 1,
             start: RunUp {
+                client: 1,
                 typed: format!("{writers} {} {} {}", block.0, file.0, wsize.0),
                 counted: 1,
                 begun: is_more_than_talk,

@@ -126,6 +126,7 @@ impl Transfers for RedisConfig {
             connections: clients * cores,
             depth: *pipeline,
             start: RunUp {
+                client: 1,
                 typed: format!(
                     "{value} {keys} {counted}-t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
                     self.name().to_lowercase()

@@ -1,4 +1,4 @@
-//! What begins a load between a server in node 0 and its client in node 1, and how it is run up to its pace before a checkpoint is kept, so
+//! What begins a load between a server and its client, and how it is run up to its pace before a checkpoint is kept, so
 //! that measurements begin with it: many of one load have one way there. It goes as a boot does: functionally, in the network that guests boot
 //! in, so that what it leaves follows from the guests alone, and serves any microarchitecture, link and seed.
 
@@ -25,7 +25,9 @@ const VERSION: u32 = 1;
 /// What begins a load.
 #[derive(Clone, Debug)]
 pub struct RunUp {
-    /// What is typed at the client, in node 1.
+    /// The node of the client: 1, but of a test in which the client sends and is measured ([`crate::netperf`]).
+    pub client: usize,
+    /// What is typed at the client.
     pub typed: String,
     /// The node that sends what tells that the load has begun.
     pub counted: usize,
@@ -43,7 +45,7 @@ impl RunUp {
 
     /// Lets the client begin.
     pub(crate) fn begin(&self, network: &mut Network) {
-        type_line(network, &self.typed);
+        type_line(network, self.client, &self.typed);
     }
 
     /// Lets the client begin, and waits for more than talk; whether it came. `run_to` runs the network, whose first link's flows are followed.
@@ -65,7 +67,7 @@ impl RunUp {
 
     fn has_begun(&self, network: &Network) -> bool {
         let carried = network.carried(0).expect("its flows are followed");
-        let shown = |text: &str| network.node(1).console.text().contains(text);
+        let shown = |text: &str| network.node(self.client).console.text().contains(text);
         (self.begun)(&carried[self.counted]) && self.whole.is_none_or(shown)
     }
 
@@ -87,10 +89,10 @@ impl RunUp {
     }
 }
 
-/// Types a line at the console of a client.
-pub(crate) fn type_line(network: &mut Network, line: &str) {
+/// Types a line at the console of a node.
+pub(crate) fn type_line(network: &mut Network, node: usize, line: &str) {
     let typed = format!("{line}\n");
-    let taken = network.node_mut(1).type_input(typed.as_bytes());
+    let taken = network.node_mut(node).type_input(typed.as_bytes());
     assert_eq!(taken, typed.len(), "the keyboard has room for a line");
 }
 

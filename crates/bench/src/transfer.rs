@@ -146,8 +146,9 @@ impl Test<'_, '_, '_> {
         self.control.begin("measuring", self.network.now(), None);
         self.run_to_the_end()?;
         self.edges.keep(self.network);
-        let powered_off = || NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]);
-        let said = read(&self.network.node(1).console.text());
+        let client = self.load.start.client;
+        let powered_off = || NetworkOutcome::Nodes(vec![(client, Outcome::PowerOff { code: 0 })]);
+        let said = read(&self.network.node(client).console.text());
         let said = said.ok_or_else(|| ended(self.network, self.load, &powered_off()))?;
         Ok(Found { interval: open.end(self.network, self.trace), steady: None, said: Some(said) })
     }
@@ -210,6 +211,7 @@ impl Test<'_, '_, '_> {
         let (counted, data) = (load.transaction.is_some(), &sides[load.data()].carried);
         let per_second = counted.then(|| per(moved.transactions, seconds));
         let [test, drive] = [0, 1].map(|node| Idle::of(self.network, node, interval));
+        let [server, client] = [1 - load.start.client, load.start.client];
         TransferFigures {
             load: load.name.clone(),
             connections: load.connections,
@@ -221,10 +223,10 @@ impl Test<'_, '_, '_> {
             transactions_per_second: per_second,
             round_trip_us: per_second.and_then(|rate| load.round_trip_us(rate)),
             said: BTreeMap::new(),
-            wire_to_client: interval.sent[0].clone(),
-            wire_to_server: interval.sent[1].clone(),
-            nic_drops: [0, 1].map(|node| all_dropped(&interval.lost.by_port[node][0])),
-            node_instructions: [0, 1].map(|node| interval.instructions[node]),
+            wire_to_client: interval.sent[server].clone(),
+            wire_to_server: interval.sent[client].clone(),
+            nic_drops: [server, client].map(|node| all_dropped(&interval.lost.by_port[node][0])),
+            node_instructions: [server, client].map(|node| interval.instructions[node]),
             test_idle: test.all,
             drive_idle: drive.all,
             test_least_idle: Some(test.least),
@@ -257,7 +259,7 @@ impl Test<'_, '_, '_> {
         let ends_well = |nodes: &[(usize, Outcome)]| {
             nodes.iter().all(|(_, outcome)| matches!(outcome, Outcome::PowerOff { code: 0 }))
         };
-        while !self.network.is_off(1) {
+        while !self.network.is_off(self.load.start.client) {
             match run_network_watched(self.network, patience, false, self.control)? {
                 NetworkOutcome::Nodes(nodes) if ends_well(&nodes) => {}
                 outcome => return Err(ended(self.network, self.load, &outcome)),
@@ -277,7 +279,7 @@ fn run_to(network: &mut Network, time: Ps, load: &Load, control: &mut Control) -
 /// Why a test failed: the program's own words, if it has some.
 fn ended(network: &Network, load: &Load, outcome: &NetworkOutcome) -> RunError {
     let program = load.program;
-    let said = (load.failure)(&network.node(1).console.text());
+    let said = (load.failure)(&network.node(load.start.client).console.text());
     let (node, why) = match said {
         Some(problem) => (0, format!("{program}: {problem}")),
         None => {
@@ -474,6 +476,13 @@ impl Pair {
         let Pair { image, server, client } = self;
         let of = |role: Role, address: &str| role.guest(config, image, (address, 1), "");
         vec![of(server, SERVER), of(client, CLIENT)]
+    }
+
+    /// The client in node 0, which is measured, and its server in node 1.
+    pub fn client_first(self, config: &RunConfig) -> Vec<NodeGuest> {
+        let mut guests = self.guests(config);
+        guests.reverse();
+        guests
     }
 }
 

@@ -198,6 +198,7 @@ impl Transfers for WebConfig {
             connections: connections * cores,
             depth: 1,
             start: RunUp {
+                client: 1,
                 typed: self.typed(),
                 counted: 0,
                 begun: is_more_than_talk,
