@@ -182,6 +182,34 @@ mod tests {
     }
 
     #[test]
+    fn the_m5_nic_has_one_dma_under_way_each_way_and_splits_off_the_first_line_of_a_frame() {
+        use doorbell_memory::DataClass;
+        use doorbell_sim::memory::{DmaAccess, each_line};
+        use doorbell_sim::ports::{DmaKind, PhysAddr};
+        for place in ["ste", "hte", "htd", "ocm", "occ", "ocs"] {
+            let config: MachineConfig = preset(&format!("m5-{place}")).unwrap().resolve().unwrap();
+            let nic = &config.nic;
+            assert_eq!(
+                (nic.reads_in_flight, nic.writes_in_flight, nic.descriptor_fetches_in_flight),
+                (1, 1, 1)
+            );
+            for into_line in 0..3 {
+                let mut headers = Vec::new();
+                each_line(PhysAddr(into_line), 1514, |_, bytes, offset| {
+                    let class = DataClass::of(
+                        &DmaAccess::plain(0, DmaKind::RxData, offset),
+                        config.memory.header_bytes,
+                    );
+                    if class == DataClass::Header {
+                        headers.push(bytes);
+                    }
+                });
+                assert_eq!(headers, [64 - into_line as u32], "{place}: the line in which a frame begins");
+            }
+        }
+    }
+
+    #[test]
     fn ddiosim_is_the_papers_table() {
         let config: MachineConfig = preset("ddiosim").unwrap().resolve().unwrap();
         let (core, memory) = (&config.pipeline, &config.memory);
