@@ -22,6 +22,12 @@ pub struct KernelConfig {
     /// The ports' MTU, 576 to 9000 bytes. Unset, Ethernet's usual 1500.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
+    /// Descriptors of each receive ring (`ethtool -G`), 64 to 4096 in eights. Unset, as the driver likes: e1000 and igb have 256.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rxd: Option<u32>,
+    /// The same of each transmit ring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub txd: Option<u32>,
     /// Whether the NIC cuts TCP segments (TSO). Unset, as the driver likes: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tso: Option<bool>,
@@ -54,7 +60,7 @@ impl KernelConfig {
         let named = (!places.is_empty()).then(|| [by_place(places), self.ports_up(address)]);
         let reload = |rate: u32| [format!("{RELOAD}{rate} || exit"), self.ports_up(address)];
         let reloaded = self.interrupt_throttle_rate.map(reload);
-        named.into_iter().chain(reloaded).flatten().chain(self.offloads()).collect()
+        named.into_iter().chain(reloaded).flatten().chain(self.rings()).chain(self.offloads()).collect()
     }
 
     /// What /init does for ports.
@@ -64,6 +70,19 @@ impl KernelConfig {
             "n=0; while [ -e /sys/class/net/eth$n ]; do ip address add {address} dev eth$n; ip link set eth$n up{mtu}; \
              until read -r up < /sys/class/net/eth$n/carrier && [ $up = 1 ]; do busybox usleep 10000; done; n=$((n + 1)); done"
         )
+    }
+
+    /// The command that sets the ports' rings, if there is something to set. The driver starts a port again for it, and its link comes up again.
+    fn rings(&self) -> Option<String> {
+        let given =
+            [("rx", self.rxd), ("tx", self.txd)].into_iter().filter_map(|(name, ring)| Some((name, ring?)));
+        let words: String = given.map(|(name, ring)| format!(" {name} {ring}")).collect();
+        (!words.is_empty()).then(|| {
+            format!(
+                "for n in /sys/class/net/eth*; do ethtool -G ${{n##*/}}{words} || exit; \
+                 until read -r up < $n/carrier && [ $up = 1 ]; do busybox usleep 10000; done; done"
+            )
+        })
     }
 
     /// The command that sets the ports' offloads, if there is something to set.
@@ -117,6 +136,12 @@ impl Options for KernelConfig {
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if let Some(mtu) = self.mtu.filter(|mtu| !(576..=9000).contains(mtu)) {
             return Err(ConfigError::new("kernel.mtu", format!("{mtu} is not from 576 to 9000")));
+        }
+        let unfit = |ring: &u32| !(64..=4096).contains(ring) || ring % 8 != 0;
+        for (key, ring) in [("kernel.rxd", self.rxd), ("kernel.txd", self.txd)] {
+            if let Some(ring) = ring.filter(unfit) {
+                return Err(ConfigError::new(key, format!("{ring} is not a multiple of 8 from 64 to 4096")));
+            }
         }
         let ports = 0..config.platform.nics as usize;
         let others = ports.into_iter().find(|port| config.port(*port).nic.model != NicModel::E82540em);
@@ -214,6 +239,15 @@ mod tests {
             words.starts_with("init_on_alloc=0 -- \"for n in"),
             "the kernel reads its words in front of --: {words}"
         );
+        let words = ping(&["kernel.rxd=1024", "kernel.txd=512"]);
+        assert!(
+            words.starts_with("-- \"for n in /sys/class/net/eth*; do ethtool -G ${n##*/} rx 1024 tx 512 ||"),
+            "{words}"
+        );
+        for wrong in ["kernel.rxd=32", "kernel.rxd=1020", "kernel.txd=8192"] {
+            let error = config(&[wrong]).unwrap_err().to_string();
+            assert!(error.contains("a multiple of 8 from 64 to 4096"), "{error}");
+        }
         let words = ping(&["kernel.mtu=576", "kernel.tso=false", "kernel.gro=true"]);
         let offloads = "for n in /sys/class/net/eth*; do ethtool -K ${n##*/} tso off gro on || exit; done";
         assert_eq!(words, format!("doorbell.mtu=576 -- \"{offloads}; . /scripts/respond\""));
