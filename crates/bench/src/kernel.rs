@@ -25,7 +25,7 @@ pub struct KernelConfig {
     /// Descriptors of each receive ring (`ethtool -G`), 64 to 4096 in eights. Unset, as the driver likes: e1000 and igb have 256.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rxd: Option<u32>,
-    /// The same of each transmit ring.
+    /// Descriptors of each transmit ring, 64 to 4096 in eights. Unset, as the driver likes: 256.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub txd: Option<u32>,
     /// Whether the NIC cuts TCP segments (TSO). Unset, as the driver likes: it does.

@@ -118,9 +118,12 @@ fn signed(value: f64, with_plus: bool) -> String {
 
 /// To [`DIGITS`] digits, and never less than whole.
 fn rounded(value: f64) -> f64 {
+    if value < f64::MIN_POSITIVE || !value.is_finite() {
+        return value;
+    }
     let whole = value.log10().floor() as i32 + 1;
-    let factor = 10f64.powi((DIGITS - whole).max(0));
-    if value > 0.0 && value.is_finite() { (value * factor).round() / factor } else { value }
+    let factor = 10f64.powi((DIGITS - whole).clamp(0, 300));
+    (value * factor).round() / factor
 }
 
 impl ReproductionPage {
@@ -299,6 +302,20 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("| on silicon | – | – | – | not testable | no silicon | p. 5 |"), "{text}");
+    }
+
+    #[test]
+    fn numbers_have_three_digits_and_whole_ones_all() {
+        let rounds = [
+            (0.0, 0.0),
+            (0.012345, 0.0123),
+            (9.996, 10.0),
+            (77.04, 77.0),
+            (5980.4, 5980.0),
+            (1e-320, 1e-320),
+        ];
+        rounds.iter().for_each(|(value, expected)| assert_eq!(rounded(*value), *expected));
+        assert!(rounded(f64::INFINITY).is_infinite());
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
         ("nic.dram.channels=2", "did you mean \"memory.dram.channels\"?"),
         ("hart.0.core.rob=64", "did you mean \"hart.0.pipeline.rob\"?"),
         ("port.0.link.rx_fifo=64KiB", "did you mean \"port.0.nic.rx_fifo\"?"),
-        ("nic.rxd=256", "did you mean \"dpdk.rxd\"?"),
+        ("nic.rxd=256", "did you mean \"dpdk.rxd\" or \"kernel.rxd\"?"),
         ("dpdk.rob=64", "did you mean \"pipeline.rob\"?"),
         ("testpmd.dram.channels=2", "did you mean \"memory.dram.channels\"?"),
         ("nic.rx_fifi=48KiB", "did you mean \"rx_fifo\"?"),
