@@ -137,7 +137,7 @@ impl Options for KernelConfig {
         if let Some(mtu) = self.mtu.filter(|mtu| !(576..=9000).contains(mtu)) {
             return Err(ConfigError::new("kernel.mtu", format!("{mtu} is not from 576 to 9000")));
         }
-        let unfit = |ring: &u32| !(64..=4096).contains(ring) || ring % 8 != 0;
+        let unfit = |ring: &u32| !(64..=4096).contains(ring) || !ring.is_multiple_of(8);
         for (key, ring) in [("kernel.rxd", self.rxd), ("kernel.txd", self.txd)] {
             if let Some(ring) = ring.filter(unfit) {
                 return Err(ConfigError::new(key, format!("{ring} is not a multiple of 8 from 64 to 4096")));
