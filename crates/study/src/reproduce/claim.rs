@@ -136,13 +136,13 @@ impl Claim {
         if self.untestable.is_some() {
             return Ok(());
         }
+        self.check_steps()?;
         let Some([from, to]) = self.interval() else {
             return Err("confirmed = [from, to] is missing, or is not two numbers".into());
         };
         if from > to {
             return Err(format!("confirmed = [{from}, {to}] is no interval"));
         }
-        self.check_steps()?;
         if let Some([least, most]) = self.widest().filter(|most| from < most[0] || to > most[1]) {
             let paper = self.paper().unwrap_or_default();
             return Err(format!(
