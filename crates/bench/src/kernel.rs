@@ -44,7 +44,7 @@ pub struct KernelConfig {
 }
 
 impl KernelConfig {
-    /// What the kernel, and the image's /init of so many ports, are told besides the program, with a space before each word.
+    /// Words of the command line besides the program's, for the kernel and for the /init of an image with this number of ports. A space precedes each.
     pub(crate) fn words(&self, ports: u32) -> String {
         // The first port's has no number.
         let number = |port: u32| if port == 0 { String::new() } else { port.to_string() };

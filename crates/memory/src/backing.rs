@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::dram::{Dram, DramState};
 
-/// How far before whoever is furthest behind requests are expected nevertheless.
+/// Margin before the earliest requester: requests from within it are still expected.
 const BEHIND: Ps = Ps::from_us(10);
 
 /// Main memory, a line at a time. Requests may come in any order of time.

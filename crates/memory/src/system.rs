@@ -126,7 +126,7 @@ pub struct MemorySystem<M> {
     pub(crate) fabric: Option<Box<Fabric>>,
     pub(crate) sharing: Sharing,
     pub(crate) llc: Cache,
-    /// How far whoever is furthest has come.
+    /// The present of the requester that is furthest ahead.
     pub(crate) latest: u64,
     pub(crate) inclusion: Inclusion,
     pub(crate) core_ways: u32,
@@ -283,8 +283,8 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Bookings of what harts and devices share are kept for whoever is furthest behind: with slow memory a core fetches tens of microseconds
-    /// before it commits what waits for it.
+    /// Shared resources keep their bookings for the earliest requester: with slow memory a core fetches tens of microseconds before it commits
+    /// the instructions that wait.
     #[inline(never)]
     fn look_behind(&mut self, before: u64) {
         let next = |hart: &Private| hart.next[0].min(hart.next[1]);

@@ -130,7 +130,7 @@ fn the_limit_is_what_most_frames_were_lost_to_at_the_load_that_lost_most() {
     assert!(said.contains("by 95.0\u{a0}% of"), "{said}");
     let said = queue(WaitedFor { core: 60, ..WaitedFor::default() }, 40);
     assert!(said.starts_with("Limit: the core, for which full FIFOs waited, by 100"), "{said}");
-    assert_eq!(line(&[&losing(Drops::default())]), None, "nobody is blamed without evidence");
+    assert_eq!(line(&[&losing(Drops::default())]), None, "no limit without evidence");
     assert_eq!(line(&[&PointSummary::default()]), None);
 }
 
