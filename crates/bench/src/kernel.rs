@@ -44,7 +44,7 @@ pub struct KernelConfig {
 }
 
 impl KernelConfig {
-    /// Words of the command line besides the program's, for the kernel and for the /init of an image with this number of ports. A space precedes each.
+    /// Words of the command line besides those of the program, for the kernel and for /init with its ports. A space precedes each.
     pub(crate) fn words(&self, ports: u32) -> String {
         // The first port's has no number.
         let number = |port: u32| if port == 0 { String::new() } else { port.to_string() };
