@@ -279,8 +279,8 @@ impl RunConfig {
     }
 
     fn of_ports(&self) -> PortsConfig<'_> {
-        let Self { nic, attach, pcie, link, port: own, .. } = self;
-        PortsConfig { nic, attach, pcie, link, own }
+        let Self { platform, nic, attach, pcie, link, port: own, .. } = self;
+        PortsConfig { nic, attach, pcie, link, own, per_card: platform.ports_per_card as usize }
     }
 
     /// All ports.

@@ -124,8 +124,10 @@ pub(crate) fn all_counters(machine: &Machine) -> Counters {
         add(&own, plugged.counters());
         add(&format!("{name}.dma"), plugged.dma_stats().counters());
         for (kind, kind_name) in doorbell_machine::PATH_KINDS {
-            let way = if plugged.attachment().bus().is_some() { "bus" } else { "pcie" };
-            add(&format!("{name}.{way}.{kind_name}"), plugged.attachment().counters(kind));
+            // Functions of one device share an attachment, which stands under the first one's name.
+            let Some(attachment) = machine.own_attachment(plugged) else { continue };
+            let way = if attachment.bus().is_some() { "bus" } else { "pcie" };
+            add(&format!("{name}.{way}.{kind_name}"), attachment.counters(kind));
         }
     }
     for (index, port) in machine.ports().iter().enumerate() {

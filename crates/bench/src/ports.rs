@@ -68,19 +68,18 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
     for counter in nic.into_iter().filter(|counter| WORK.contains(&counter.name)) {
         add(DMA, "", counter);
     }
+    // Ports of one card share an attachment, whose figures are the first port's.
+    let attachment = machine.own_attachment(function);
     for (kind, name) in PATH_KINDS {
-        function
-            .attachment()
-            .counters(kind)
-            .into_iter()
-            .for_each(|counter| add(PATH, &format!("{name}."), counter));
+        let counters = attachment.iter().flat_map(|attachment| attachment.counters(kind));
+        counters.for_each(|counter| add(PATH, &format!("{name}."), counter));
     }
     function.dma_stats().counters().into_iter().for_each(|counter| add(PATH, "", counter));
-    if machine.timing().is_some() {
+    if let Some(attachment) = attachment.filter(|_| machine.timing().is_some()) {
         let now = machine.complete_until();
-        let link = function.attachment().link_stats(now);
+        let link = attachment.link_stats(now);
         link.iter().flat_map(Stats::counters).for_each(|counter| add(LINK, "pcie_link.", counter));
-        if let Some(bus) = function.attachment().bus() {
+        if let Some(bus) = attachment.bus() {
             bus.stats().counters().into_iter().for_each(|counter| add(BUSES, "bus.", counter));
             for (number, stage) in bus.stages_until(now).enumerate() {
                 let prefix = format!("bus.stage{number}.");

@@ -107,11 +107,11 @@ fn random_guests_reach_deep_into_the_82576() {
             continue;
         }
         case.run_segments(&mut machine);
-        for (nic, function) in machine.nics().zip(machine.functions()) {
+        for (nic, (_, attachment)) in machine.nics().zip(machine.attachments()) {
             delivered += nic.stats().rx_delivered;
             sent += nic.stats().tx_frames;
             interrupts += nic.stats().interrupts;
-            let written = function.attachment().stats(DmaKind::RxDescriptorWriteback).requests;
+            let written = attachment.stats(DmaKind::RxDescriptorWriteback).requests;
             messages += written.saturating_sub(nic.stats().rx_write_backs);
         }
     }
@@ -145,8 +145,10 @@ fn random_guests_are_sent_messages() {
         let mut case = case(Profile::ConfigSpace, number);
         let mut machine = case.build();
         case.run_segments(&mut machine);
-        for function in machine.functions().iter().filter(|function| function.as_nic().is_none()) {
-            let sent = function.attachment().stats(DmaKind::RxDescriptorWriteback).requests;
+        for (function, attachment) in
+            machine.attachments().filter(|(function, _)| function.as_nic().is_none())
+        {
+            let sent = attachment.stats(DmaKind::RxDescriptorWriteback).requests;
             messages += sent;
             landed +=
                 sent.saturating_sub(function.dma_stats().outside_ram + function.dma_stats().not_bus_master);

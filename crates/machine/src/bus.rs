@@ -3,6 +3,7 @@
 //! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
 //! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
 
+use doorbell_attach::Attachment;
 use doorbell_pcie::link::RegisterWrite;
 use doorbell_pcie::{Decoded, FunctionId};
 use doorbell_platform::map::{self, RegionId};
@@ -50,9 +51,7 @@ impl Machine {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
                 let write = match target {
-                    Some(target) => {
-                        self.functions[usize::from(target)].attachment.register_write(now, size.bytes())
-                    }
+                    Some(target) => self.attachment_mut(target).register_write(now, size.bytes()),
                     None => {
                         let arrives = now + self.config_latency();
                         RegisterWrite { accepted: now, acknowledged: now, arrives }
@@ -66,9 +65,7 @@ impl Machine {
             }
             _ => {
                 let arrives = match target {
-                    Some(target) => self.functions[usize::from(target)]
-                        .attachment
-                        .register_read(now, request.size.bytes()),
+                    Some(target) => self.attachment_mut(target).register_read(now, request.size.bytes()),
                     None => now + self.config_latency(),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart });
@@ -78,7 +75,7 @@ impl Machine {
 
     /// One way to what no function claims, and to configuration space.
     fn config_latency(&self) -> Ps {
-        self.functions.first().map_or(Ps::ZERO, |first| first.attachment.config_latency())
+        self.attachments.first().map_or(Ps::ZERO, Attachment::config_latency)
     }
 
     /// An access to a device beside the harts, done at once.
@@ -290,8 +287,7 @@ impl Machine {
             self.functions[usize::from(index)].device.set_requester(called);
             self.with_function(index, |device, side| device.read(now, (bar, offset), size, side))
         });
-        let attachment = &mut self.functions[usize::from(index)].attachment;
-        (value, Some(attachment.register_answer(now, size.bytes())))
+        (value, Some(self.attachment_mut(index).register_answer(now, size.bytes())))
     }
 
     /// The answer to a device access is back; the hart goes on.

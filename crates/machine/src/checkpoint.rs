@@ -348,7 +348,7 @@ impl Machine {
         if !messages.is_empty() {
             snapshot.put("pci.messages", MessagesState::VERSION, &messages);
         }
-        self.functions.iter().for_each(|plugged| plugged.save(self.now(), &mut snapshot));
+        self.functions.iter().for_each(|plugged| plugged.save(self.now(), &self.attachments, &mut snapshot));
         for (index, port) in self.ports.iter().enumerate() {
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
@@ -411,8 +411,8 @@ impl Machine {
         let messages: Option<Vec<MessagesState>> =
             has_messages.then(|| snapshot.get("pci.messages", MessagesState::VERSION)).transpose()?;
         self.bridge.restore_messages(messages.unwrap_or_default())?;
-        for ((plugged, irq), dma) in self.functions.iter_mut().zip(state.irqs).zip(state.dma) {
-            plugged.restore(snapshot, irq, dma)?;
+        for (plugged, books) in self.functions.iter_mut().zip(state.irqs.into_iter().zip(state.dma)) {
+            plugged.restore(snapshot, &mut self.attachments, books)?;
         }
         for (index, port) in self.ports.iter_mut().enumerate() {
             restore_link(

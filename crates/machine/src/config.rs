@@ -81,8 +81,13 @@ pub struct PlatformConfig {
     pub interrupts: InterruptsKind,
     /// The largest address translation that the device tree offers.
     pub mmu: MmuMode,
-    /// How many NICs, 0 to 8, each with its own link and load generator.
+    /// How many NICs, 0 to 16, each with its own link and load generator.
     pub nics: u32,
+    /// Ports of a card: 1, 2 or 4. With 4, ports 0 to 3 are functions 0 to 3 of one PCI device, ports 4 to 7 those of the next, and so
+    /// on. Functions of one device share its attachment: one PCI Express link with its tags and credits. Port 0's `attach` and `pcie` are
+    /// those of ports 1 to 3, too.
+    #[serde(skip_serializing_if = "is_one")]
+    pub ports_per_card: u32,
     /// Where bridges between PCI buses are, such as ["1e.0", "0:01.0"]: at device 1e of the root bus, and at device 1 of the bus behind
     /// that one. NICs are put behind them by their ports' `at`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -114,6 +119,7 @@ impl Default for PlatformConfig {
             interrupts: InterruptsKind::default(),
             mmu: MmuMode::Sv48,
             nics: 1,
+            ports_per_card: 1,
             bridges: Vec::new(),
             rtc: RtcConfig::default(),
             boot_seed: 1,
@@ -250,7 +256,7 @@ pub const HARTS_MAX: u32 = doorbell_platform::sbi::HARTS_MAX;
 /// Who has a line, and who has changed, are bits of a word.
 const _: () = assert!(HARTS_MAX <= u64::BITS);
 /// The ports that a machine can have.
-pub(crate) const NICS_MAX: u32 = 8;
+pub(crate) const NICS_MAX: u32 = 16;
 const RAM_MIN: u64 = 64 << 20;
 const RAM_MAX: u64 = 12 << 30;
 /// The device tree has 32 bits for it.
@@ -277,6 +283,11 @@ impl MachineConfig {
             p.nics <= NICS_MAX,
             "platform.nics",
             format!("{} NICs; a machine has 0 to {NICS_MAX}", p.nics),
+        )?;
+        check(
+            matches!(p.ports_per_card, 1 | 2 | 4),
+            "platform.ports_per_card",
+            format!("{}; a card has 1, 2 or 4 ports", p.ports_per_card),
         )?;
         check(
             (1_000_000..=TIMEBASE_MAX).contains(&p.timebase.0),
@@ -366,6 +377,7 @@ impl MachineConfig {
             pcie: &self.pcie,
             link: &self.link,
             own: &self.port,
+            per_card: self.platform.ports_per_card as usize,
         }
     }
 
@@ -384,7 +396,9 @@ impl MachineConfig {
     pub fn guest_hash(&self) -> u64 {
         let macs: Vec<_> = (0..self.platform.nics as usize).map(|i| self.mac_of(i).0).collect();
         let ports = (0..self.platform.nics as usize).map(|i| (i, self.ports().place(i)));
-        let moved: Vec<_> = ports.filter(|(i, place)| *place != default_place(*i)).collect();
+        let moved: Vec<_> = ports
+            .filter(|(i, place)| *place != default_place(*i, self.platform.ports_per_card as usize))
+            .collect();
         let mut visible = postcard::to_stdvec(&(&self.platform, macs)).expect("a configuration serialises");
         if !moved.is_empty() {
             visible.extend(postcard::to_stdvec(&moved).expect("a configuration serialises"));

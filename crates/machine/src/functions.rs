@@ -1,5 +1,5 @@
-//! PCI functions: what stands at a place of the PCI tree, has its registers read and written, moves data by DMA through an attachment of its
-//! own, the caches and DRAM, wakes itself up, interrupts, counts, and is saved. The machine has one list of them and calls all alike; the
+//! PCI functions: what stands at a place of the PCI tree, has its registers read and written, moves data by DMA through its device's
+//! attachment (`cards.rs`), the caches and DRAM, wakes itself up, interrupts, counts, and is saved. The machine has one list of them and calls all alike; the
 //! NICs behind its ports come first, then whatever implements [`PciFunction`] and was plugged in beside them. A NIC is
 //! called without a detour (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
 
@@ -213,36 +213,28 @@ pub struct PluggedFunction {
     place: Place,
     /// The port in front of it, if it is on a network.
     port: Option<u8>,
-    pub(crate) attachment: Attachment,
+    /// Which attachment it has, and whether it is the first function that has it.
+    pub(crate) card: u8,
+    pub(crate) is_first: bool,
     irq: bool,
     dma: DmaStats,
 }
 
 impl PluggedFunction {
     /// The NIC of a port.
-    pub(crate) fn nic(port: u8, nic: Card, place: Place, attachment: Attachment) -> PluggedFunction {
+    pub(crate) fn nic(port: u8, nic: Card, place: Place) -> PluggedFunction {
         let device = Device::Nic(Box::new(nic));
-        PluggedFunction::new(device, format!("port{port}"), place, Some(port), attachment)
+        PluggedFunction::new(device, format!("port{port}"), place, Some(port))
     }
 
     /// Another function, by its number among these.
-    pub(crate) fn other(
-        number: usize,
-        function: Box<dyn PciFunction>,
-        place: Place,
-        attachment: Attachment,
-    ) -> PluggedFunction {
-        PluggedFunction::new(Device::Other(function), format!("function{number}"), place, None, attachment)
+    pub(crate) fn other(number: usize, function: Box<dyn PciFunction>, place: Place) -> PluggedFunction {
+        PluggedFunction::new(Device::Other(function), format!("function{number}"), place, None)
     }
 
-    fn new(
-        device: Device,
-        name: String,
-        place: Place,
-        port: Option<u8>,
-        attachment: Attachment,
-    ) -> PluggedFunction {
-        PluggedFunction { device, name, place, port, attachment, irq: false, dma: DmaStats::default() }
+    fn new(device: Device, name: String, place: Place, port: Option<u8>) -> PluggedFunction {
+        let (card, is_first, irq, dma) = (0, true, false, DmaStats::default());
+        PluggedFunction { device, name, place, port, card, is_first, irq, dma }
     }
 
     /// Under which name its counters stand: "port0" for what is behind a port, "function0" for the first of the others.
@@ -299,11 +291,6 @@ impl PluggedFunction {
         }
     }
 
-    /// Between it and memory, and the cores.
-    pub fn attachment(&self) -> &Attachment {
-        &self.attachment
-    }
-
     /// What its DMA met beside RAM.
     pub fn dma_stats(&self) -> &DmaStats {
         &self.dma
@@ -314,8 +301,9 @@ impl PluggedFunction {
         self.irq
     }
 
-    /// Its own state and its path's, `now`; what all functions have alike stands in the machine's section.
-    pub(crate) fn save(&self, now: Ps, snapshot: &mut Snapshot) {
+    /// Its own state and, of the first function of a device, its path's, `now`; what all functions have alike stands in the machine's
+    /// section.
+    pub(crate) fn save(&self, now: Ps, attachments: &[Attachment], snapshot: &mut Snapshot) {
         match &self.device {
             Device::Nic(nic) => match &**nic {
                 Card::E82540(nic) => {
@@ -327,9 +315,13 @@ impl PluggedFunction {
             },
             Device::Other(function) => snapshot.put(&self.name, FUNCTION_VERSION, &function.save()),
         }
-        snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &self.attachment.path().save());
+        if !self.is_first {
+            return;
+        }
+        let attachment = &attachments[usize::from(self.card)];
+        snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &attachment.path().save());
         // Only where a run has changed from timed to functional with accesses under way.
-        if let Some(at) = self.attachment.registers_under_way(now) {
+        if let Some(at) = attachment.registers_under_way(now) {
             snapshot.put(&format!("{}.registers", self.name), REGISTERS_VERSION, &at);
         }
     }
@@ -337,8 +329,8 @@ impl PluggedFunction {
     pub(crate) fn restore(
         &mut self,
         snapshot: &Snapshot,
-        irq: bool,
-        dma: DmaStats,
+        attachments: &mut [Attachment],
+        (irq, dma): (bool, DmaStats),
     ) -> Result<(), SnapshotError> {
         (self.irq, self.dma) = (irq, dma);
         match &mut self.device {
@@ -354,11 +346,15 @@ impl PluggedFunction {
                 function.restore(&snapshot.get::<Vec<u8>>(&self.name, FUNCTION_VERSION)?)?;
             }
         }
+        if !self.is_first {
+            return Ok(());
+        }
+        let attachment = &mut attachments[usize::from(self.card)];
         let registers = format!("{}.registers", self.name);
         if snapshot.has(&registers) {
-            self.attachment.restore_registers(snapshot.get(&registers, REGISTERS_VERSION)?)?;
+            attachment.restore_registers(snapshot.get(&registers, REGISTERS_VERSION)?)?;
         }
-        self.attachment.path_mut().restore(snapshot.get(&format!("{}.path", self.name), PathState::VERSION)?)
+        attachment.path_mut().restore(snapshot.get(&format!("{}.path", self.name), PathState::VERSION)?)
     }
 }
 
@@ -395,7 +391,7 @@ impl Machine {
         let bus = BusSide {
             device: index,
             ram: &mut self.ram,
-            attachment: &mut parts.attachment,
+            attachment: &mut self.attachments[usize::from(parts.card)],
             dma: &mut parts.dma,
             timing: self.timing.as_deref_mut(),
             recording: self.recording.as_deref_mut(),

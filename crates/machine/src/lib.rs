@@ -9,6 +9,7 @@
 mod base;
 mod boot;
 mod bus;
+mod cards;
 mod checkpoint;
 pub mod config;
 mod console;

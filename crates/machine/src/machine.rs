@@ -2,7 +2,6 @@
 
 use doorbell_attach::Attachment;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
-use doorbell_nic::Card;
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot, SlotError};
 use doorbell_platform::{Clint, InterruptsKind, MmuMode, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
@@ -10,16 +9,16 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::{Clock, EventQueue, Ps, Ram};
 use doorbell_wire::Link;
 
+use crate::cards::Cards;
 use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
-use crate::functions::{FUNCTIONS_MAX, PciFunction, PluggedFunction};
+use crate::functions::{PciFunction, PluggedFunction};
 use crate::harts::Harts;
 use crate::interrupt_controller::InterruptController;
 use crate::nic_function;
 use crate::playback::Beside;
 use crate::port::Port;
-use crate::ports_config::PortConfig;
 use crate::renew::Spare;
 use crate::run::Outcome;
 use crate::timed::{Recording, Timing};
@@ -43,6 +42,7 @@ pub struct Machine {
     pub(crate) bridge: HostBridge,
     pub(crate) ports: Vec<Port>,
     pub(crate) functions: Vec<PluggedFunction>,
+    pub(crate) attachments: Vec<Attachment>,
     pub(crate) stats: MachineStats,
     /// How far the machine was run, which may be beyond the last event while all harts wait.
     pub(crate) reached: Ps,
@@ -107,7 +107,7 @@ impl Machine {
         config.validate()?;
         let platform = &config.platform;
         let (ram, harts) = spare.memory(&config)?;
-        let functions = build_functions(&config, functions)?;
+        let Cards { functions, attachments } = Cards::new(&config, functions)?;
         let nics = platform.nics as u8;
         let bridge = build_bridge(&config, &functions[usize::from(nics)..])?;
         // The NICs are listed first, in the ports' order.
@@ -127,6 +127,7 @@ impl Machine {
             bridge,
             ports,
             functions,
+            attachments,
             stats: MachineStats::default(),
             reached: Ps::ZERO,
             access_at: Ps::ZERO,
@@ -230,39 +231,6 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
         sv48: config.platform.mmu == MmuMode::Sv48,
         reset_pc: map::get(map::RegionId::ResetRom).base,
     }
-}
-
-/// The ports' NICs, then the other functions.
-fn build_functions(
-    config: &MachineConfig,
-    others: Vec<(Place, Box<dyn PciFunction>)>,
-) -> Result<Vec<PluggedFunction>, ConfigError> {
-    if others.len() > FUNCTIONS_MAX {
-        let problem = format!("{}; a machine has {FUNCTIONS_MAX} at most beside NICs", others.len());
-        return Err(ConfigError::new("functions", problem));
-    }
-    let mut functions = Vec::new();
-    for port in 0..config.platform.nics as usize {
-        let PortConfig { nic, attach, pcie, link } = config.port(port);
-        let nic =
-            Card::new(nic, link.rate, port).map_err(|error| ConfigError::below("nic", &error.to_string()))?;
-        let place = config.ports().place(port);
-        let attachment = Attachment::new(&attach, &pcie, bridges_before(config, place));
-        functions.push(PluggedFunction::nic(port as u8, nic, place, attachment));
-    }
-    functions.extend(others.into_iter().enumerate().map(|(number, (place, function))| {
-        let attachment = Attachment::new(&config.attach, &config.pcie, bridges_before(config, place));
-        PluggedFunction::other(number, function, place, attachment)
-    }));
-    Ok(functions)
-}
-
-/// How many bridges a place is behind. One that is not there is refused when the tree is built.
-fn bridges_before(config: &MachineConfig, place: Place) -> u32 {
-    let listed = &config.platform.bridges;
-    let before = |place: &Place| listed.get(usize::from(place.behind?)).copied();
-    // A bridge is behind ones that are listed before it.
-    std::iter::successors(before(&place), before).take(listed.len()).count() as u32
 }
 
 /// The tree of PCI functions: bridges and NICs, as the configuration lists them, then the others.

@@ -43,7 +43,8 @@ pub struct PortTable {
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub link: Table,
     /// Where its NIC is, on the root bus ("03.0") or behind a bridge ("0:03.0") of `platform.bridges`; device N+1 of the root bus for
-    /// port N, unless given.
+    /// port N, unless given, or with `platform.ports_per_card` a function of the card's device. Ports at functions of one device share
+    /// its attachment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Place>,
 }
@@ -89,6 +90,8 @@ pub struct PortsConfig<'a> {
     pub link: &'a LinkConfig,
     /// `[port.N]`.
     pub own: &'a PortTables,
+    /// `platform.ports_per_card`.
+    pub per_card: usize,
 }
 
 impl PortsConfig<'_> {
@@ -107,9 +110,12 @@ impl PortsConfig<'_> {
         let mut port = self.common();
         if let Some(own) = self.own.get(&PortNumber(index)) {
             port.nic = laid_over(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
-            port.attach = attached(&port.attach, &own.attach, &format!("port.{index}.attach"))?;
-            port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{index}.pcie"))?;
             port.link = laid_over(&port.link, &own.link, &format!("port.{index}.link"))?;
+        }
+        let card = self.card(index);
+        if let Some(own) = self.own.get(&PortNumber(card)) {
+            port.attach = attached(&port.attach, &own.attach, &format!("port.{card}.attach"))?;
+            port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{card}.pcie"))?;
         }
         // Where all are told the same one, they count on from it: no two stations of a machine have the same.
         let is_own = self.own.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
@@ -129,7 +135,29 @@ impl PortsConfig<'_> {
     /// Where the NIC of port `index` is.
     pub fn place(&self, index: usize) -> Place {
         let own = self.own.get(&PortNumber(index)).and_then(|own| own.at);
-        own.unwrap_or(default_place(index))
+        own.unwrap_or(default_place(index, self.per_card))
+    }
+
+    /// The port whose attachment port `index` has: the first one at a function of the same PCI device, mostly itself.
+    pub fn card(&self, index: usize) -> usize {
+        let device = |port| Place { function: 0, ..self.place(port) };
+        (0..index).find(|other| device(*other) == device(index)).unwrap_or(index)
+    }
+
+    /// A port that shares an attachment has none of its own.
+    fn check_card(&self, index: usize, own: &PortTable) -> Result<(), ConfigError> {
+        let card = self.card(index);
+        for (key, table) in [("attach", &own.attach), ("pcie", &own.pcie)] {
+            if card != index && !table.is_empty() {
+                let (place, first) = (self.place(index), self.place(card));
+                let problem = format!(
+                    "port {index} ({place}) is a function of the same PCI device as port {card} ({first}) and shares its link: set \
+                     port.{card}.{key}, or give port {index} a device of its own (port.{index}.at)"
+                );
+                return Err(ConfigError::new(format!("port.{index}.{key}"), problem));
+            }
+        }
+        Ok(())
     }
 
     /// Checks what all have, and each of `count` ports.
@@ -152,6 +180,7 @@ impl PortsConfig<'_> {
                 };
                 return Err(ConfigError::new(format!("port.{index}"), problem));
             }
+            self.check_card(index, own)?;
             let port = self.port(index)?;
             check(&format!("port.{index}."), &port)?;
             if port.attach.kind != AttachKind::Pcie && !own.pcie.is_empty() {
@@ -165,9 +194,11 @@ impl PortsConfig<'_> {
     }
 }
 
-/// NICs stand behind the host bridge, in the order of their ports.
-pub(crate) fn default_place(index: usize) -> Place {
-    Place::root(index as u8 + 1)
+/// NICs stand behind the host bridge, in the order of their ports, and those of one card at functions of one device.
+pub(crate) fn default_place(index: usize, per_card: usize) -> Place {
+    // Numbers of cards that there cannot be are refused.
+    let per_card = per_card.max(1);
+    Place { function: (index % per_card) as u8, ..Place::root((index / per_card) as u8 + 1) }
 }
 
 /// An attachment of another kind than everybody's has only keys of its own.
@@ -284,8 +315,43 @@ mod tests {
             "pcie.bridge_latency=100ns",
         ];
         let machine = Machine::new(with(&set).unwrap(), 1).unwrap();
-        let latency = |port| machine.function_behind(port).attachment().path().config().latency;
+        let latency = |port| machine.attachment_of(machine.function_behind(port)).path().config().latency;
         assert_eq!(latency(1), latency(0) + Ps::from_ns(200));
+    }
+
+    #[test]
+    fn ports_of_a_card_are_functions_of_one_device_and_share_its_attachment() {
+        let set = ["platform.nics=16", "platform.ports_per_card=4", "port.4.pcie.lanes=4"];
+        let config = with(&set).unwrap();
+        let places = [0, 3, 4, 15].map(|port| config.ports().place(port).to_string());
+        assert_eq!(places, ["01.0", "01.3", "02.0", "04.3"]);
+        assert_eq!([3, 4, 7, 8].map(|port| config.port(port).pcie.lanes), [8, 4, 4, 8]);
+        let machine = Machine::new(config, 1).unwrap();
+        let firsts: Vec<&str> = machine.attachments().map(|(first, _)| first.name()).collect();
+        assert_eq!(firsts, ["port0", "port4", "port8", "port12"]);
+        let of = |port| std::ptr::from_ref(machine.attachment_of(machine.function_behind(port)));
+        assert!(of(4) == of(7) && of(3) != of(4));
+        let placed = with(&["platform.nics=3", "port.2.at=01.5"]).unwrap();
+        assert_eq!([0, 1, 2].map(|port| placed.ports().card(port)), [0, 1, 0]);
+        for (wrong, key, problem) in [
+            ("platform.nics=17", "platform.nics", "0 to 16"),
+            ("platform.ports_per_card=3", "platform.ports_per_card", "1, 2 or 4 ports"),
+            (
+                "port.5.pcie.lanes=4",
+                "port.5.pcie",
+                "(02.1) is a function of the same PCI device as port 4 (02.0)",
+            ),
+            (
+                "port.1.attach=ocm",
+                "port.1.attach",
+                "set port.0.attach, or give port 1 a device of its own (port.1.at)",
+            ),
+            ("port.2.at=01.0", "port.2.at", "another function already"),
+        ] {
+            let error = with(&[&set[..2], &[wrong]].concat()).unwrap_err();
+            assert_eq!(error.key, key, "{wrong}: {error}");
+            assert!(error.problem.contains(problem), "{wrong}: {error}");
+        }
     }
 
     #[test]

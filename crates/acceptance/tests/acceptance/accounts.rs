@@ -103,7 +103,7 @@ fn late(machine: &Machine) -> Vec<String> {
     let memory = timing.memory.stats();
     let private = memory.harts.iter().flat_map(|hart| [&hart.l1i, &hart.l1d, &hart.l2]);
     let cores = (0..machine.harts().len()).filter_map(|hart| machine.core_stats(hart));
-    let buses = machine.functions().iter().filter_map(|function| function.attachment().bus());
+    let buses = machine.attachments().filter_map(|(_, attachment)| attachment.bus());
     let counts: [(&str, u64); 4] = [
         ("caches", private.chain([&memory.llc]).map(|cache| cache.late_requests).sum()),
         ("DRAM", timing.memory.memory().stats().map(|channel| channel.late).sum()),

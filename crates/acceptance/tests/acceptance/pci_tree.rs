@@ -15,9 +15,9 @@ const TREE: &str = r"-[0000:00]-+-00.0  Device 1b36:0008
                                         \-02.1  Device 8086:100e
 ";
 
-#[test]
-fn lspci_shows_the_tree_and_the_kernel_drives_every_nic_in_it() {
-    let cache = cache_with_own_checkpoints("acceptance-pci-tree");
+/// What `lspci` and the kernel's driver say in a machine with these settings.
+fn lspci(cache: &str, set: &[&str]) -> String {
+    let cache = cache_with_own_checkpoints(cache);
     let folder = scratch();
     // Always the same path, and so the same image in the cache.
     let recipe = cache.join("lspci.toml");
@@ -29,14 +29,30 @@ fn lspci_shows_the_tree_and_the_kernel_drives_every_nic_in_it() {
     let (script, out) = (folder.path().join("script"), folder.path().join("out"));
     fs::write(&script, "lspci -tv\nls -d /sys/bus/pci/drivers/e1000/0000:*\n").unwrap();
     let [cache, recipe, script, out] = [&cache, &recipe, &script, &out].map(|path| path.to_str().unwrap());
-    let places = ["--set", BRIDGES, "--set", "port.1.at=1:02.0", "--set", "port.2.at=1:02.1"];
     let run =
         ["--cache", cache, "run", "--preset", "fast", "--image", recipe, "--script", script, "--out", out];
-    doorbell(&[&run[..], &["--set", "platform.nics=3"], &places].concat()).success();
-    let console = fs::read_to_string(folder.path().join("out/console.log")).unwrap();
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    doorbell(&[&run[..], &set].concat()).success();
+    fs::read_to_string(folder.path().join("out/console.log")).unwrap()
+}
+
+#[test]
+fn lspci_shows_the_tree_and_the_kernel_drives_every_nic_in_it() {
+    let set = [BRIDGES, "port.1.at=1:02.0", "port.2.at=1:02.1", "platform.nics=3"];
+    let console = lspci("acceptance-pci-tree", &set);
     assert!(console.contains(TREE), "{console}");
     for place in ["0000:00:01.0", "0000:02:02.0", "0000:02:02.1"] {
         assert!(console.contains(&format!("/sys/bus/pci/drivers/e1000/{place}\n")), "{console}");
+    }
+}
+
+#[test]
+fn the_kernel_drives_every_port_of_four_cards_of_four() {
+    let console = lspci("acceptance-pci-cards", &["platform.nics=16", "platform.ports_per_card=4"]);
+    for (device, function) in (1..=4).flat_map(|device| (0..4).map(move |function| (device, function))) {
+        let place = format!("{device:02x}.{function}");
+        assert!(console.contains(&format!("-{place}  Device 8086:100e")), "{place}: {console}");
+        assert!(console.contains(&format!("/sys/bus/pci/drivers/e1000/0000:00:{place}\n")), "{console}");
     }
 }
 

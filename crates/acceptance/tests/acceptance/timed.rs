@@ -240,7 +240,9 @@ fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
         let before = session.machine().expect("a machine");
         let point = quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("it runs");
         let moved = |kind| {
-            let bytes = |machine: &Machine| machine.function_behind(0).attachment().stats(kind).payload_bytes;
+            let bytes = |machine: &Machine| {
+                machine.attachment_of(machine.function_behind(0)).stats(kind).payload_bytes
+            };
             bytes(&point.machine) - bytes(&before)
         };
         // Traffic began after the checkpoint, and everything has come back.

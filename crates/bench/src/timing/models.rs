@@ -27,12 +27,12 @@ impl<'a> Models<'a> {
     pub fn of(machine: &'a Machine) -> Option<Models<'a>> {
         let timing = machine.timing()?;
         let core = |hart| machine.core_stats(hart).expect("the machine has timing models");
-        let functions = machine.functions().iter();
+        let attachments = machine.attachments();
         Some(Models {
             now: machine.complete_until(),
             timing,
             cores: (0..machine.harts().len() + machine.beside().count()).map(core).collect(),
-            attached: functions.map(|plugged| (plugged.name().to_owned(), plugged.attachment())).collect(),
+            attached: attachments.map(|(first, attachment)| (first.name().to_owned(), attachment)).collect(),
             own: machine.measured_harts,
             neighbours_have_devices: false,
             disks: machine.disk_stats().len(),
@@ -42,7 +42,7 @@ impl<'a> Models<'a> {
     /// A player's.
     pub fn of_player(player: &'a Player) -> Models<'a> {
         let cores = (0..player.harts()).map(|hart| player.core_stats(hart));
-        let attached = player.attachments().iter().enumerate();
+        let attached = player.attachments().iter();
         Models {
             now: player.now(),
             timing: player.timing(),

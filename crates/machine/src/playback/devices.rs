@@ -63,15 +63,47 @@ pub(super) fn check_named(config: &MachineConfig, lanes: &[Lane]) -> Result<(), 
     )
 }
 
-/// Each port's, one at least.
-pub(super) fn attachments(config: &MachineConfig) -> Vec<Attachment> {
-    let ports = (0..config.platform.nics as usize).map(|port| config.port(port));
-    let mut all: Vec<Attachment> = ports.map(|port| Attachment::new(&port.attach, &port.pcie, 0)).collect();
-    if all.is_empty() {
-        all.push(Attachment::new(&config.attach, &config.pcie, 0));
+/// The ports' attachments, one at least: those of one card have one.
+pub(super) struct Attachments {
+    /// Each, with the first port that has it.
+    pub all: Vec<(usize, Attachment)>,
+    /// Each port's, by its number in `all`.
+    of_port: Vec<usize>,
+}
+
+impl Attachments {
+    pub fn new(config: &MachineConfig) -> Attachments {
+        let mut attachments = Attachments { all: Vec::new(), of_port: Vec::new() };
+        let Attachments { all, of_port } = &mut attachments;
+        for port in 0..config.platform.nics as usize {
+            let card = config.ports().card(port);
+            if card == port {
+                let own = config.port(port);
+                all.push((port, Attachment::new(&own.attach, &own.pcie, 0)));
+            }
+            of_port.extend(all.iter().position(|(first, _)| *first == card));
+        }
+        if all.is_empty() {
+            all.push((0, Attachment::new(&config.attach, &config.pcie, 0)));
+            of_port.push(0);
+        }
+        attachments.set_timed(true, Ps::ZERO);
+        attachments
     }
-    all.iter_mut().for_each(|attachment| attachment.set_timed(true, Ps::ZERO));
-    all
+
+    /// How many ports there are.
+    pub fn ports(&self) -> usize {
+        self.of_port.len()
+    }
+
+    /// A port's.
+    pub fn of(&mut self, port: usize) -> &mut Attachment {
+        &mut self.all[self.of_port[port]].1
+    }
+
+    pub fn set_timed(&mut self, timed: bool, now: Ps) {
+        self.all.iter_mut().for_each(|(_, attachment)| attachment.set_timed(timed, now));
+    }
 }
 
 /// What an access to a device goes to.

@@ -75,7 +75,7 @@ use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
 
 use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
-use devices::Ports;
+use devices::{Attachments, Ports};
 use lane::Lane;
 use paced::Awake;
 use pacing::Pacing;
@@ -110,7 +110,7 @@ pub struct Player {
     /// Harts that wait for an event whose instruction another hart has not come to.
     blocked: Vec<bool>,
     polls: Vec<Polls>,
-    attachments: Vec<Attachment>,
+    attachments: Attachments,
     pace: Pace,
     #[cfg(test)]
     looks_behind_each_block: bool,
@@ -149,8 +149,8 @@ impl Player {
         fits::check_nics(config, &lanes)?;
         let (accesses, blocked) = (vec![None; streams.len()], vec![false; streams.len()]);
         let polls = streams.iter().map(|_| Polls::default()).collect();
-        let (attachments, pace) = (devices::attachments(config), plan.pace);
-        lanes.iter_mut().for_each(|lane| lane.ports = Ports::new(&lane.survey.nics, attachments.len()));
+        let (attachments, pace) = (Attachments::new(config), plan.pace);
+        lanes.iter_mut().for_each(|lane| lane.ports = Ports::new(&lane.survey.nics, attachments.ports()));
         let mut player = Player {
             timing,
             lanes,
@@ -175,7 +175,7 @@ impl Player {
         self.timing.change_mode_of_sources(mode, &cycles);
         let timed = mode == Mode::Detailed;
         self.lanes.iter_mut().for_each(Lane::forget_latencies);
-        self.attachments.iter_mut().for_each(|attachment| attachment.set_timed(timed, now));
+        self.attachments.set_timed(timed, now);
     }
 
     /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`begin_again`](Player::begin_again).
@@ -198,9 +198,9 @@ impl Player {
         &self.timing
     }
 
-    /// How the ports' devices are attached.
-    pub fn attachments(&self) -> &[Attachment] {
-        &self.attachments
+    /// How the ports' devices are attached, each with the first port of those that share it.
+    pub fn attachments(&self) -> &[(usize, Attachment)] {
+        &self.attachments.all
     }
 
     /// What has been counted.

@@ -16,7 +16,7 @@ impl Player {
         let lane = &mut self.lanes[self.lane_of[hart]];
         let over = match lane.target(hart - lane.first, op.phys) {
             Target::Device(device) => {
-                let attachment = &mut self.attachments[lane.ports.of(device)];
+                let attachment = self.attachments.of(lane.ports.of(device));
                 if op.flags & Op::WRITES != 0 {
                     let write = attachment.register_write(now, bytes);
                     let position = self.streams[hart].position();
@@ -28,7 +28,8 @@ impl Player {
                 }
             }
             Target::Configuration => {
-                [now + self.attachments[0].config_latency() + self.attachments[0].config_latency(); 2]
+                let way = self.attachments.of(0).config_latency();
+                [now + way + way; 2]
             }
             Target::Beside => [now; 2],
         };
@@ -65,7 +66,7 @@ impl Player {
         if self.timing.mode() == Mode::Detailed {
             self.timing.memory.device_asks(now);
         }
-        let (attachment, memory) = (&mut self.attachments[of], Some(&mut self.timing.memory));
+        let (attachment, memory) = (self.attachments.of(of), Some(&mut self.timing.memory));
         attachment.come_to(now);
         match write {
             true => attachment.write(now, addr, len, access, memory),

@@ -350,8 +350,8 @@ impl Machine {
             }
             timing.harts[id].come_to(hart.slots(), was_timed);
         }
-        for plugged in &mut self.functions {
-            plugged.attachment.set_timed(mode == Mode::Detailed, now);
+        for attachment in &mut self.attachments {
+            attachment.set_timed(mode == Mode::Detailed, now);
         }
         self.follow_guest_events();
         self.turns.restart();

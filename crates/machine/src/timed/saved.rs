@@ -1,7 +1,7 @@
 //! What a checkpoint keeps of the timing models: all that later times depend on, so that a run goes on exactly. It belongs
 //! to one microarchitecture. A machine of another one takes up the rest of the checkpoint and begins with cold models.
 
-use doorbell_attach::AttachmentState;
+use doorbell_attach::{Attachment, AttachmentState};
 use doorbell_core::{CoreState, with_cycles_up_to};
 use doorbell_memory::MemoryState;
 use doorbell_memory::dram::DramState;
@@ -15,7 +15,6 @@ use super::run::device_op;
 use super::{Mode, TimedHart, Timing};
 use crate::checkpoint::{CheckpointError, LATEST};
 use crate::config::MachineConfig;
-use crate::functions::PluggedFunction;
 use crate::machine::Machine;
 use crate::ports_config::{PortTable, with_any};
 
@@ -65,12 +64,12 @@ impl MachineConfig {
 }
 
 impl Timing {
-    pub(super) fn save(&self, functions: &[PluggedFunction]) -> TimingState {
+    pub(super) fn save(&self, attachments: &[Attachment]) -> TimingState {
         TimingState {
             config_hash: self.config_hash,
             mode: self.mode,
             memory: self.memory.save(),
-            attachments: functions.iter().map(|plugged| plugged.attachment.save()).collect(),
+            attachments: attachments.iter().map(Attachment::save).collect(),
         }
     }
 
@@ -85,14 +84,14 @@ impl Timing {
     }
 
     /// Goes on where the saved models of the same microarchitecture stopped; their harts come one by one.
-    fn restore(&mut self, state: TimingState, functions: &mut [PluggedFunction]) -> Result<(), String> {
-        if state.attachments.len() != functions.len() {
-            return Err("the number of PCI functions differs".into());
+    fn restore(&mut self, state: TimingState, attachments: &mut [Attachment]) -> Result<(), String> {
+        if state.attachments.len() != attachments.len() {
+            return Err("the number of PCI devices differs".into());
         }
         self.memory.restore(state.memory).map_err(|error| error.to_string())?;
-        for (plugged, saved) in functions.iter_mut().zip(&state.attachments) {
-            plugged.attachment.restore(saved).map_err(|error| error.to_string())?;
-            plugged.attachment.resume_timed(state.mode == Mode::Detailed);
+        for (attachment, saved) in attachments.iter_mut().zip(&state.attachments) {
+            attachment.restore(saved).map_err(|error| error.to_string())?;
+            attachment.resume_timed(state.mode == Mode::Detailed);
         }
         self.mode = state.mode;
         Ok(())
@@ -121,7 +120,7 @@ impl Machine {
         let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode != Mode::Functional) else {
             return;
         };
-        snapshot.put("timing", TIMING_VERSION, &timing.save(&self.functions));
+        snapshot.put("timing", TIMING_VERSION, &timing.save(&self.attachments));
         for id in 0..self.config.cores_and_beside() {
             snapshot.put(&format!("timing.hart{id}"), TIMING_VERSION, &timing.save_hart(id));
         }
@@ -169,7 +168,7 @@ impl Machine {
             timing.restore_hart(id, saved, device).map_err(wrong)?;
         }
         timing.check_turns().map_err(wrong)?;
-        timing.restore(state, &mut self.functions).map_err(wrong)?;
+        timing.restore(state, &mut self.attachments).map_err(wrong)?;
         self.restore_beside(snapshot)?;
         Ok(())
     }
