@@ -88,7 +88,8 @@ pub enum Inclusion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LlcConfig {
-    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, of which 18 slices take nine eighths: 11 ways · 18 · 128 KiB.
+    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, times the odd part of `slices`: 22 slices of 20 ways · 128 KiB
+    /// have 55 MiB.
     pub size: Bytes,
     /// Lines of a set, 1 to 32.
     pub ways: u32,
@@ -104,7 +105,8 @@ pub struct LlcConfig {
     pub write_buffers: u32,
     /// Which line goes next: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
-    /// Slices over which Intel's hash of the address spreads lines, each with as many sets: 1, 2, 4, 8, 16 or 18; with 1 there is no hash.
+    /// Slices over which Intel's hash of the address spreads lines, each with as many sets: 1, 2, 4, 8, 10, 16, 18, 20 or 22; with
+    /// 1 there is no hash. That of 10 is made of that of 20.
     pub slices: u32,
     /// Whether, for the choice of sets, pages of 4 KiB lie in no order, as those do that a machine hands out which has run for long: the
     /// RAM of one that has just booted is in one piece, and buffers of a pool lie in it one behind the other.

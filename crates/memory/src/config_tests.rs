@@ -26,7 +26,12 @@ fn sizes_that_are_no_power_of_two_of_sets_are_refused_with_one_that_is() {
     (config.llc.size, config.llc.ways, config.llc.slices) = (Bytes(99 << 18), 11, 18);
     config.dca.policy.ways = WayMask::first(2);
     config.validate(1).unwrap();
-    config.llc.size = Bytes(11 << 21);
+    for (slices, mib) in [(22, 55), (10, 25)] {
+        let llc = &mut config.llc;
+        (llc.size, llc.ways, llc.slices) = (Bytes(mib << 20), 20, slices);
+        config.validate(1).unwrap();
+    }
+    (config.llc.size, config.llc.ways, config.llc.slices) = (Bytes(11 << 21), 11, 18);
     assert_eq!(
         config.validate(1).unwrap_err(),
         "llc.size is 22MiB; with 11 ways in 18 slices it must be 11 · 9 · 64B · a power of two, up to 1GiB, such as 25344KiB"
@@ -37,8 +42,14 @@ fn sizes_that_are_no_power_of_two_of_sets_are_refused_with_one_that_is() {
 fn each_limit_is_named() {
     type Breaks = fn(&mut MemoryConfig);
     let broken: [(Breaks, &str); 12] = [
-        (|c| c.llc.slices = 0, "llc.slices is 0; known are the hashes of 1, 2, 4, 8, 16, 18 slices"),
-        (|c| c.llc.slices = 12, "llc.slices is 12; known are the hashes of 1, 2, 4, 8, 16, 18 slices"),
+        (
+            |c| c.llc.slices = 0,
+            "llc.slices is 0; known are the hashes of 1, 2, 4, 8, 10, 16, 18, 20, 22 slices",
+        ),
+        (
+            |c| c.llc.slices = 12,
+            "llc.slices is 12; known are the hashes of 1, 2, 4, 8, 10, 16, 18, 20, 22 slices",
+        ),
         (
             |c| (c.llc.size, c.llc.slices) = (Bytes(8 << 10), 16),
             "llc.slices is 16; it must be at most 8, as many as there are sets",

@@ -6,8 +6,9 @@
 //! (RAID 2015), for 2, 4 and 8 slices; the fourth function is that of Skylake servers with 16 slices (McCalpin, "Mapping Addresses
 //! to L3/CHA Slices in Intel Processors", TACC TR-2021-03). Then each aligned block as long as a way has a place of its own for every
 //! line. Other numbers of slices have a sequence of slices that repeats with its elements exchanged, by XOR of their numbers with
-//! parities of the bits above; that of 18 slices is McCalpin's as he measured it (`slices_18.txt`, a digit of base 18 a line), the others are
-//! not here. There, neighbouring lines of the same index fall into the same slice about as often as by chance: some sets get
+//! parities of the bits above; those of 18, 20 and 22 slices are McCalpin's as he measured them on Skylake servers (`slices_18.txt` and so on,
+//! a digit a line, of as many as there are slices; github.com/jdmccalpin/Intel_Address_Hash, folder Results). Of ten slices nobody has
+//! published a sequence: here it is that of 20 with two neighbours taken as one. There, neighbouring lines of the same index fall into the same slice about as often as by chance: some sets get
 //! none of a block's lines and some three, so that a region fills few of many ways evenly. What the number of slices changes is
 //! which lines compete. So does where pages lie: `scatter` puts them out of order, as they are where a machine has run for long.
 
@@ -17,10 +18,26 @@ use doorbell_sim::ports::PhysAddr;
 /// Bits of the physical address whose parity is a bit of the slice's number.
 const BITS: [u64; 4] = [0x1b_5f57_5440, 0x2e_b5fa_a880, 0x3c_ccc9_3100, 0x11_aeeb_1200];
 
-/// The slices of the lines from address 0 on, where there are 18.
-const SEQUENCE_18: &str = include_str!("slices_18.txt");
+/// A sequence of slices that repeats with its elements exchanged.
+struct Sequence {
+    slices: u32,
+    /// The slices of the lines from address 0 on, digits of this base.
+    digits: &'static str,
+    base: u32,
+    /// Bits of the physical address whose parity exchanges elements, a bit of an element's number after the other.
+    exchanges: &'static [u64],
+}
 
-/// Bits of the physical address whose parity exchanges elements of that sequence, a bit of an element's number after the other.
+/// Those that are known.
+const SEQUENCES: [Sequence; 4] = [
+    Sequence { slices: 10, digits: SEQUENCE_20, base: 20, exchanges: &EXCHANGES_20 },
+    Sequence { slices: 18, digits: SEQUENCE_18, base: 18, exchanges: &EXCHANGES_18 },
+    Sequence { slices: 20, digits: SEQUENCE_20, base: 20, exchanges: &EXCHANGES_20 },
+    Sequence { slices: 22, digits: SEQUENCE_22, base: 22, exchanges: &EXCHANGES_22 },
+];
+const SEQUENCE_18: &str = include_str!("slices_18.txt");
+const SEQUENCE_20: &str = include_str!("slices_20.txt");
+const SEQUENCE_22: &str = include_str!("slices_22.txt");
 const EXCHANGES_18: [u64; 12] = [
     0x04_c8fc_0000,
     0x1d_0538_0000,
@@ -35,13 +52,39 @@ const EXCHANGES_18: [u64; 12] = [
     0,
     0x14_69b4_0000,
 ];
+const EXCHANGES_20: [u64; 8] = [
+    0x3e_cbad_4000,
+    0x03_5cf7_c000,
+    0x38_7242_c000,
+    0x0e_2f28_c000,
+    0x1c_5e51_8000,
+    0x38_bca3_0000,
+    0x0f_b2eb_4000,
+    0x1f_65d6_8000,
+];
+const EXCHANGES_22: [u64; 14] = [
+    0x38_80c0_0000,
+    0x34_33d0_0000,
+    0x0f_1d60_0000,
+    0x04_1f50_0000,
+    0x10_2540_0000,
+    0x2c_d510_0000,
+    0x1d_9030_0000,
+    0x12_09a0_0000,
+    0x3a_0350_0000,
+    0x0c_7b10_0000,
+    0,
+    0x14_69b0_0000,
+    0,
+    0x3c_4830_0000,
+];
 
 /// The numbers of slices that there can be.
-pub(crate) const SLICES: [u32; 6] = [1, 2, 4, 8, 16, 18];
+pub(crate) const SLICES: [u32; 9] = [1, 2, 4, 8, 10, 16, 18, 20, 22];
 
 /// Lines of a page.
 const PAGE_LINES: u64 = 64;
-/// Bits of a page's number: 256 GiB, as far as the hash of 18 slices is known.
+/// Bits of a page's number: 256 GiB, as far as the measured sequences are known.
 const PAGE_BITS: u32 = 26;
 
 /// See the module.
@@ -77,10 +120,14 @@ impl Hash {
         if slices.is_power_of_two() {
             return Hash::Parities(lines(&BITS[..slices.ilog2() as usize]));
         }
-        let digit = |digit: char| digit.to_digit(18).expect("the file has digits of base 18") as u8;
-        let sequence: Vec<u8> = SEQUENCE_18.lines().flat_map(str::chars).map(digit).collect();
-        assert!(slices == 18 && sequence.len() == 1 << EXCHANGES_18.len());
-        Hash::Sequence(sequence, lines(&EXCHANGES_18))
+        let known = SEQUENCES.iter().find(|known| known.slices == slices);
+        let Sequence { digits, base, exchanges, .. } = known.expect("it is one of SLICES");
+        let digit = |digit: char| digit.to_digit(*base).expect("the file has digits of this base");
+        // A slice of ten is two of 20.
+        let slice = |digit: u32| (digit * slices / base) as u8;
+        let sequence: Vec<u8> = digits.lines().flat_map(str::chars).map(digit).map(slice).collect();
+        assert!(sequence.len() == 1 << exchanges.len());
+        Hash::Sequence(sequence, lines(exchanges))
     }
 
     #[inline]
@@ -194,6 +241,23 @@ mod tests {
         (0..65_536).for_each(|line| taken[slices.set(line) as usize] += 1);
         let beyond: u32 = taken.iter().map(|lines| lines.saturating_sub(2)).sum();
         assert!(beyond > 65_536 / 50, "{beyond} lines beyond two");
+    }
+
+    #[test]
+    fn ten_twenty_and_22_slices_are_those_that_were_measured() {
+        let first = |count: u32| {
+            let slices = Slices::new(count, false, count * 2048, PhysAddr(0));
+            [0, 1, 2, 16, 17, 22, 23].map(|line| slices.slice(line))
+        };
+        assert_eq!(first(20), [0, 11, 2, 1, 10, 4, 15]);
+        assert_eq!(first(10), first(20).map(|slice| slice / 2));
+        assert_eq!(first(22), [0, 1, 2, 17, 16, 5, 14]);
+        for (count, least, most) in [(10, 3072, 3328), (20, 1536, 1664), (22, 1024, 1544)] {
+            let slices = Slices::new(count, false, count * 2048, PhysAddr(0x8000_0000));
+            let mut lines = vec![0; count as usize];
+            (0..32_768).for_each(|line| lines[slices.slice(line) as usize] += 1);
+            assert!(lines.iter().all(|lines| (least..=most).contains(lines)), "{count}: {lines:?}");
+        }
     }
 
     #[test]
