@@ -25,6 +25,10 @@ pub(crate) const MTU_MAX: u32 = 0x3f00 - FRAME_BESIDE;
 /// What a frame has beside what the MTU counts: header and FCS, and behind it a VLAN tag, as DPDK's e1000 drivers reckon.
 const HEADER_AND_FCS: u32 = 18;
 const FRAME_BESIDE: u32 = HEADER_AND_FCS + 4;
+/// DPDK's e1000 drivers take up to half a second of simulated time to set up a port: so many are ready within the usual `run.boot_timeout`.
+const PORTS_IN_TIME: u32 = 8;
+/// As much as more ports need.
+const BOOT_TIMEOUT_OF_MANY: &str = "20s";
 /// What Linux and a program need beside hugepages.
 const RAM_BESIDE: u64 = 128 << 20;
 
@@ -63,8 +67,11 @@ impl Default for DpdkConfig {
 impl Options for DpdkConfig {
     const SECTION: &'static str = "dpdk";
 
-    fn follow(&self, _: &RunConfig) -> Vec<Setting> {
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
         let mut settings = Vec::new();
+        if config.platform.nics > PORTS_IN_TIME {
+            settings.push(("run.boot_timeout", BOOT_TIMEOUT_OF_MANY.into()));
+        }
         let mbufs = self.mbufs_needed().next_power_of_two();
         if mbufs > self.mbufs {
             settings.push(("dpdk.mbufs", i64::from(mbufs).into()));

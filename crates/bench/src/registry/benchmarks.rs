@@ -93,8 +93,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: testpmd::guest_words,
         options: &[DPDK, Section::of::<TestpmdConfig>()],
         returned: testpmd::returned,
-        check: |config| dpdk::check_longer(config.options::<TestpmdConfig>().cores, config),
-        remark: |config| cores::remark("testpmd.cores", config.options::<TestpmdConfig>().cores, config),
+        check: |config| dpdk::check_longer(config.options::<TestpmdConfig>().queues(), config),
+        remark: testpmd::remark,
         ..POLLING
     },
     Benchmark {
