@@ -25,7 +25,7 @@ pub(crate) const MTU_MAX: u32 = 0x3f00 - FRAME_BESIDE;
 /// What a frame has beside what the MTU counts: header and FCS, and behind it a VLAN tag, as DPDK's e1000 drivers reckon.
 const HEADER_AND_FCS: u32 = 18;
 const FRAME_BESIDE: u32 = HEADER_AND_FCS + 4;
-/// DPDK's e1000 drivers take up to half a second of simulated time to set up a port: so many are ready within the usual `run.boot_timeout`.
+/// Ports that DPDK's e1000 drivers set up within the default `run.boot_timeout`: each takes up to half a simulated second.
 const PORTS_IN_TIME: u32 = 8;
 /// As much as more ports need.
 const BOOT_TIMEOUT_OF_MANY: &str = "20s";

@@ -26,7 +26,7 @@ impl Cards {
         others: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Cards, ConfigError> {
         if others.len() > FUNCTIONS_MAX {
-            let problem = format!("{}; a machine has {FUNCTIONS_MAX} at most beside NICs", others.len());
+            let problem = format!("{}; a machine has at most {FUNCTIONS_MAX} apart from NICs", others.len());
             return Err(ConfigError::new("functions", problem));
         }
         let mut cards = Cards::default();
@@ -48,8 +48,8 @@ impl Cards {
     /// Adds a function: with the attachment of its device, if there is one, or else its own.
     fn plug(&mut self, at: Place, mut function: PluggedFunction, attachment: impl FnOnce() -> Attachment) {
         let device = |place: Place| Place { function: 0, ..place };
-        let beside = self.functions.iter().find(|other| device(other.place()) == device(at));
-        let shared = beside.map(|other| other.card);
+        let first = self.functions.iter().find(|other| device(other.place()) == device(at));
+        let shared = first.map(|other| other.card);
         let card = shared.unwrap_or_else(|| {
             self.attachments.push(attachment());
             self.attachments.len() as u8 - 1

@@ -1,7 +1,7 @@
-//! PCI functions: what stands at a place of the PCI tree, has its registers read and written, moves data by DMA through its device's
-//! attachment (`cards.rs`), the caches and DRAM, wakes itself up, interrupts, counts, and is saved. The machine has one list of them and calls all alike; the
-//! NICs behind its ports come first, then whatever implements [`PciFunction`] and was plugged in beside them. A NIC is
-//! called without a detour (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
+//! PCI functions. A function stands at a place of the PCI tree. Its registers are read and written; it moves data by DMA through its
+//! device's attachment (`cards.rs`), the caches and DRAM; it wakes itself up, interrupts, counts, and is saved. The machine has one
+//! list of them and calls all alike: the NICs behind its ports, then the other implementations of [`PciFunction`]. A NIC is called
+//! without dynamic dispatch (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
 
 use doorbell_attach::Attachment;
 use doorbell_nic::{Card, IGB_STATE_VERSION, NIC_STATE_VERSION};

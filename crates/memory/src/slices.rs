@@ -1,16 +1,19 @@
 //! How a last-level cache in slices chooses a line's set: the lowest bits of the address choose it within a slice, and a hash of
 //! all bits chooses the slice.
 //!
-//! The hash is Intel's, as it was found out. For a power of two of slices it is, bit by bit, the parity of some of the physical
-//! address's bits: Maurice et al., "Reverse Engineering Intel Last-Level Cache Complex Addressing Using Performance Counters"
+//! The hash is Intel's. For a power of two of slices, each bit of the slice's number is the parity of some bits of the physical
+//! address: Maurice et al., "Reverse Engineering Intel Last-Level Cache Complex Addressing Using Performance Counters"
 //! (RAID 2015), for 2, 4 and 8 slices; the fourth function is that of Skylake servers with 16 slices (McCalpin, "Mapping Addresses
-//! to L3/CHA Slices in Intel Processors", TACC TR-2021-03). Then each aligned block as long as a way has a place of its own for every
-//! line. Other numbers of slices have a sequence of slices that repeats with its elements exchanged, by XOR of their numbers with
-//! parities of the bits above; those of 18, 20 and 22 slices are McCalpin's as he measured them on Skylake servers (`slices_18.txt` and so on,
-//! a digit a line, of as many as there are slices; github.com/jdmccalpin/Intel_Address_Hash, folder Results). Of ten slices nobody has
-//! published a sequence: here it is that of 20 with two neighbours taken as one. There, neighbouring lines of the same index fall into the same slice about as often as by chance: some sets get
-//! none of a block's lines and some three, so that a region fills few of many ways evenly. What the number of slices changes is
-//! which lines compete. So does where pages lie: `scatter` puts them out of order, as they are where a machine has run for long.
+//! to L3/CHA Slices in Intel Processors", TACC TR-2021-03). Then each line of an aligned block of a way's size has a place of its own.
+//!
+//! Other numbers of slices have a sequence of slices that repeats with its elements exchanged: their numbers are XORed with parities of
+//! the bits above. Those of 18, 20 and 22 slices are McCalpin's, measured on Skylake servers (`slices_18.txt` and so on, a digit of
+//! that base per cache line; github.com/jdmccalpin/Intel_Address_Hash, folder Results). No sequence of ten slices is published: here it is
+//! that of 20, in which two neighbours are one slice. With a sequence, neighbouring lines of the same index fall into the same slice
+//! about as often as by chance: some sets get none of a block's lines and some three, so that a region fills few of many ways evenly.
+//!
+//! The number of slices changes which lines compete. So does where pages lie: `scatter` puts them out of order, as they are in a
+//! machine that has run for long.
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::ports::PhysAddr;
