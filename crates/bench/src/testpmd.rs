@@ -46,8 +46,8 @@ pub struct TestpmdConfig {
     /// core has `dpdk.mbufs` of its own.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-    /// Queues each way on every port, 1 to `cores`; as many as `cores` unless set. With fewer, cores share out all ports' queues: with 1 and
-    /// 16 ports each of 8 cores has two ports. Every core needs a queue.
+    /// Queues each way on every port, 1 to 16 and at most `cores`; `cores` unless set. With fewer, the cores share the queues of all ports:
+    /// with 1 queue and 16 ports, each of 8 cores has two ports. Every core needs a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<u32>,
 }
