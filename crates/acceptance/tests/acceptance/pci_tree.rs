@@ -47,6 +47,7 @@ fn lspci_shows_the_tree_and_the_kernel_drives_every_nic_in_it() {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn the_kernel_drives_every_port_of_four_cards_of_four() {
     let console = lspci("acceptance-pci-cards", &["platform.nics=16", "platform.ports_per_card=4"]);
     for (device, function) in (1..=4).flat_map(|device| (0..4).map(move |function| (device, function))) {
