@@ -100,6 +100,9 @@ impl Case {
         config.core.frequency = Hertz(if choice & 4 == 0 { 100_000_000 } else { 3_000_000_000 });
         config.loadgen.traffic.frame_size = Bytes(64 + u64::from(choice >> 4) * 128);
         let seed = u64::from(input.u32());
+        if !behind_a_bridge && seed >> 22 & 1 == 1 {
+            config.platform.ports_per_card = config.platform.nics;
+        }
         if seed >> 21 & 3 == 3 {
             config.platform.interrupts = InterruptsKind::Aia;
         }

@@ -388,10 +388,10 @@ fn sleep(asm: &mut Assembler, input: &mut Input<'_>) {
 /// Brings a NIC up as a driver does, with the rings anywhere.
 fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
     let (nic, choice) = (u64::from(input.u8() & 1), input.u8());
-    let (config, registers) = (ECAM + ((nic + 1) << 15), PCI_MEMORY + nic * NIC_STRIDE);
-    write(asm, 2, config + 0x10, registers);
-    write(asm, 2, config + 0x18, 0x1000 + nic * 64);
-    write(asm, 1, config + 4, 7);
+    let registers = PCI_MEMORY + nic * NIC_STRIDE;
+    nic_config(asm, 2, nic, 0x10, registers);
+    nic_config(asm, 2, nic, 0x18, 0x1000 + nic * 64);
+    nic_config(asm, 1, nic, 4, 7);
     let sane = choice & 1 == 0;
     for (base, tail, usual) in [(0x2800, 0x2818, 0), (0x3800, 0x3818, TRANSMIT_RING)] {
         let ring = if choice & 2 == 0 { DATA + nic * RINGS_STRIDE + usual } else { places::dma(input) };
@@ -408,7 +408,7 @@ fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
     let receive = if sane { 0x0400_801e } else { u64::from(input.u32()) | 2 };
     let transmit = if sane { 0x4_010a } else { u64::from(input.u32()) | 2 };
     if choice & 0x20 == 0 {
-        nic_messages(asm, config, registers, nic);
+        nic_messages(asm, registers, nic);
     }
     write(asm, 2, registers, 0x240); // CTRL: the link may come up
     write(asm, 2, registers + 0x100, receive);
@@ -416,16 +416,22 @@ fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
     write(asm, 2, registers + 0xd0, u64::from(input.u16()));
 }
 
+/// Writes a register in a NIC's configuration space: on a card of its own, and as the second function of the first card.
+fn nic_config(asm: &mut Assembler, width: u32, nic: u64, register: u64, value: u64) {
+    let places = [(nic + 1) << 15, 1 << 15 | nic << 12];
+    places[..1 + nic as usize].iter().for_each(|place| write(asm, width, ECAM + place + register, value));
+}
+
 /// Gives an 82576's queues and other causes vectors of their own, whose messages go to memory; an 82540EM has nothing of all this.
-fn nic_messages(asm: &mut Assembler, config: u64, registers: u64, nic: u64) {
+fn nic_messages(asm: &mut Assembler, registers: u64, nic: u64) {
     let table = PCI_MEMORY + TABLES + nic * TABLE_STRIDE;
-    write(asm, 2, config + 0x1c, table);
+    nic_config(asm, 2, nic, 0x1c, table);
     for vector in 0..2 {
         for (at, value) in [(0, DATA + 8 * vector), (4, 0), (8, vector + 1), (12, 0)] {
             write(asm, 2, table + 16 * vector + at, value);
         }
     }
-    write(asm, 1, config + 0x72, 0x8000); // MSI-X is on
+    nic_config(asm, 1, nic, 0x72, 0x8000); // MSI-X is on
     // GPIE, IVAR of the first queues, IVAR_MISC, EIAC, EIMS.
     for (at, value) in [(0x1514, 0x4000_0010), (0x1700, 0x8180), (0x1740, 0x8100), (0x152c, 1), (0x1524, 3)] {
         write(asm, 2, registers + at, value);
