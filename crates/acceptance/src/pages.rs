@@ -1,8 +1,10 @@
 //! The pages of `docs/`, whose examples are checked word for word.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::guest::places;
 
@@ -18,7 +20,14 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 /// A cache of this name with the user's images and packages, and no checkpoints: the user's may be older than this source.
+///
+/// # Panics
+///
+/// If another test of this process has a cache of this name: it would lose its checkpoints.
 pub fn cache_with_own_checkpoints(name: &str) -> PathBuf {
+    static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = NAMES.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+    assert!(is_new, "two tests have a cache \"{name}\": give this one a name of its own");
     let exe = std::env::current_exe().expect("a program knows where it is");
     let folder = exe.ancestors().nth(3).expect("tests lie three folders below the target folder").join(name);
     let _ = fs::remove_dir_all(&folder);

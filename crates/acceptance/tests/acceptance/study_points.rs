@@ -19,9 +19,9 @@ const PARTS: [(&str, &str, &str); 5] = [
 /// What takes the place of a point's own times.
 const SHORT: [&str; 4] = ["run.warmup=200us", "run.settle=20us", "run.duration=200us", "run.drain=200us"];
 
-fn doorbell(folder: &Path, arguments: &[&str]) -> Ended {
+fn doorbell((folder, cache): (&Path, &Path), arguments: &[&str]) -> Ended {
     let mut command = Command::new(doorbell_path());
-    command.env("DOORBELL_CACHE", cache_with_own_checkpoints("acceptance-studies"));
+    command.env("DOORBELL_CACHE", cache);
     command.current_dir(folder).args(arguments);
     Running::start(command).end()
 }
@@ -52,17 +52,18 @@ fn experiment(study: &str, figure: &str, part: &str, folder: &Path) -> toml::Tab
 /// Runs the first point. Its row must have every figure that its claims are judged by, where it has claims.
 fn runs(study: &str, figure: &str, part: &str) -> String {
     let folder = scratch();
+    let cache = cache_with_own_checkpoints(&format!("acceptance-{study}"));
+    let places = (folder.path(), cache.as_path());
     let table = experiment(study, figure, part, folder.path());
     if table.contains_key("trace") {
         let record =
             ["trace", "record", "testpmd", "--preset", "fast", "--rate", "2Mpps", "--out", "recorded"];
-        doorbell(folder.path(), &[&record[..], &["--warmup", "50us", "--duration", "200us"]].concat())
-            .success();
+        doorbell(places, &[&record[..], &["--warmup", "50us", "--duration", "200us"]].concat()).success();
     }
     fs::write(folder.path().join("point.toml"), table.to_string()).expect("the folder can be written");
     let file = ExperimentFile::from_toml(&table.to_string()).expect("the experiment is valid");
     assert!(!Plan::new(file).expect("it can be planned").points.is_empty());
-    doorbell(folder.path(), &["sweep", "run", "point.toml", "--index", "0", "--out", "out"]).success();
+    doorbell(places, &["sweep", "run", "point.toml", "--index", "0", "--out", "out"]).success();
     let points = fs::read_dir(folder.path().join("out/points")).expect("there are points");
     let names: Vec<_> = points.map(|entry| entry.expect("it can be listed").path()).collect();
     assert_eq!(names.len(), 1, "{study}: {names:?}");
