@@ -38,7 +38,7 @@ pub const STUDIES: &[StudyFiles] = &[
         "cores", "descriptors", "ways", "work"
     ),
     study!("fdio", "Benchmarking and Analysis of Software Data Planes (FD.io 2017)": "events", "l3fwd", "ovs", "pcie", "testpmd", "top-down"),
-    study!("ddiosim", "DDIOSim: DDIO and full-system traces": "ddio", "llc"),
+    study!("ddiosim", "DDIOSim: DDIO and full-system traces": "bounds", "ddio", "llc"),
     study!("m5-nics", "Analyzing NIC Overheads in Network-Intensive Workloads (2005)": "nat", "nfs", "receive", "send", "web"),
 ];
 
