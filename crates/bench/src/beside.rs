@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
-use crate::interval::per;
 use crate::options::{self, Options};
 use crate::playback::{NamedTrace, contents};
+use crate::ratio::per;
 
 /// What is played beside the machine, or beside the tested one of two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -15,11 +15,11 @@ use doorbell_sim::{Bytes, Frame, Ps};
 
 use crate::control::{Control, LINES_SHOWN, run_watched};
 use crate::error::{RunError, describe};
-use crate::interval::per;
+use crate::nic_totals::nic_totals;
 use crate::phases::{Load, Run};
+use crate::ratio::per;
 use crate::session::Session;
 use crate::testbed::Plan as _;
-use crate::window::nic_totals;
 
 /// Simulated time after which a program that does not say what it has counted is given up.
 const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);

@@ -14,6 +14,7 @@ use crate::counters::MeasuredCounters;
 use crate::losses::{Losses, Lost};
 use crate::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
 use crate::ports;
+use crate::ratio::{for_each, per};
 use crate::timing;
 use crate::window::{OpenWindow, Window};
 use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
@@ -122,11 +123,6 @@ fn direction(link: &LinkStats) -> Direction {
     Direction { frames: link.frames, bytes: link.bytes_l2, lost: link.lost, corrupted: link.corrupted }
 }
 
-/// Frames that a NIC dropped on arrival.
-pub(crate) fn all_dropped(drops: &Drops) -> u64 {
-    drops.dma + drops.core + drops.tx + drops.nic_other
-}
-
 impl Interval {
     /// What the counters of each node stood at, at both ends.
     pub fn take_counters(&mut self) -> Vec<MeasuredCounters> {
@@ -156,7 +152,7 @@ impl Interval {
         let test = network.node(0);
         let offered = &self.sent[from];
         let drops = Drops { link: offered.lost, ..self.lost.by_port[1 - from][0].clone() };
-        let lost = (all_dropped(&drops) + drops.link).min(offered.frames);
+        let lost = (drops.at_nics() + drops.link).min(offered.frames);
         let delivered = offered.frames - lost;
         let cycles = self.nodes[0].core_cycles(config);
         let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
@@ -190,16 +186,6 @@ impl Interval {
             )
         }
     }
-}
-
-/// A ratio, or nothing of nothing.
-pub(crate) fn per(amount: f64, over: f64) -> f64 {
-    if over == 0.0 { 0.0 } else { amount / over }
-}
-
-/// What there is of it for each frame: not known, and null in files, where there was none.
-pub(crate) fn for_each(amount: u64, frames: u64) -> f64 {
-    amount as f64 / frames as f64
 }
 
 /// Frames and bytes that nodes sent, of which so many frames were lost, in the form of a load generator's figures.

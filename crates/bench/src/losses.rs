@@ -7,8 +7,7 @@
 use doorbell_machine::{End, Network};
 use doorbell_results::{ByNic, Drops, WaitedFor};
 
-use crate::interval::all_dropped;
-use crate::window::{NicTotals, port_totals};
+use crate::nic_totals::{NicTotals, port_totals};
 
 /// What has been lost so far.
 pub(crate) struct Losses {
@@ -67,13 +66,13 @@ impl Lost {
 
     /// The same of a test node and a drive node, whose NIC's are a drive node's fault.
     pub fn with_drive(&self) -> Drops {
-        let (link, nic_other) = (self.between, all_dropped(&self.by(1)));
+        let (link, nic_other) = (self.between, self.by(1).at_nics());
         self.by(0).and(&Drops { nic_other, link, ..Drops::default() })
     }
 }
 
 fn total(drops: &Drops) -> u64 {
-    all_dropped(drops) + drops.link
+    drops.at_nics() + drops.link
 }
 
 /// A part of each number, so many in all, which is no more than there is.

@@ -18,15 +18,16 @@ use crate::control::Control;
 use crate::counters::MeasuredCounters;
 use crate::counting::{Counted, Counting};
 use crate::error::RunError;
-use crate::interval::{for_each, per};
+use crate::nic_totals::{late_drops, nic_totals};
 use crate::observe::{Delivered, Observe, Observed, Trace, digest};
 use crate::phases::{Load, Run};
 use crate::ports;
+use crate::ratio::{for_each, per};
 use crate::script::NO_TRAFFIC;
 use crate::session::Session;
 use crate::steady::measured;
 use crate::timing;
-use crate::window::{Window, late_drops, nic_totals};
+use crate::window::Window;
 use doorbell_results::{Drops, PointSummary, WindowSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.

@@ -6,9 +6,10 @@ use doorbell_results::Protocol;
 use doorbell_sim::stats::Stats;
 
 use crate::counting::Counting;
-use crate::interval::{Interval, all_dropped, per};
+use crate::interval::Interval;
+use crate::nic_totals::{NicTotals, port_totals};
+use crate::ratio::per;
 use crate::run_up::RunUp;
-use crate::window::{NicTotals, port_totals};
 
 /// More segments than these are not of the talk before a test, which has some five to a connection.
 const TALK_SEGMENTS_MAX: u64 = 200;
@@ -89,7 +90,7 @@ impl Side {
     pub fn both(network: &Network) -> [Side; 2] {
         let carried = network.carried(0).expect("its flows are followed");
         let wires = network.wires();
-        let dropped = |node| all_dropped(&port_totals(network.node(node))[0].since(&NicTotals::default()));
+        let dropped = |node| port_totals(network.node(node))[0].since(&NicTotals::default()).at_nics();
         [0, 1].map(|node| {
             let link = network.link(&wires[node]).stats();
             let lost = link.lost + dropped(1 - node);
@@ -115,7 +116,7 @@ impl Side {
     fn of(interval: &Interval, carried: &[Carried; 2]) -> [Side; 2] {
         [0, 1].map(|node| {
             let sent = &interval.sent[node];
-            let lost = sent.lost + all_dropped(&interval.lost.by_port[1 - node][0]);
+            let lost = sent.lost + interval.lost.by_port[1 - node][0].at_nics();
             Side { carried: carried[node].clone(), frames: sent.frames, lost }
         })
     }

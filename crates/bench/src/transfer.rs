@@ -17,7 +17,7 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::counting::{Counted, Counting};
 use crate::course::{Course, MEASURED};
 use crate::error::RunError;
-use crate::interval::{Interval, OpenInterval, all_dropped, meanings, per};
+use crate::interval::{Interval, OpenInterval, meanings};
 use crate::kernel::{KernelConfig, places_to_name};
 use crate::length::Length;
 use crate::moved::{Load, Moved, Side};
@@ -25,6 +25,7 @@ use crate::nodes::NodeGuest;
 use crate::observe::{NodeTrace, Observe};
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad, profile_test_node};
+use crate::ratio::per;
 use crate::run_up::{PATIENCE, RunUp};
 use crate::shards;
 use crate::steady::{Pace, Watch, judge};
@@ -225,7 +226,7 @@ impl Test<'_, '_, '_> {
             said: BTreeMap::new(),
             wire_to_client: interval.sent[server].clone(),
             wire_to_server: interval.sent[client].clone(),
-            nic_drops: [server, client].map(|node| all_dropped(&interval.lost.by_port[node][0])),
+            nic_drops: [server, client].map(|node| interval.lost.by_port[node][0].at_nics()),
             node_instructions: [server, client].map(|node| interval.instructions[node]),
             test_idle: test.all,
             drive_idle: drive.all,
@@ -246,7 +247,8 @@ impl Test<'_, '_, '_> {
         Some(Behind {
             wire_to_server: wires[0].clone(),
             wire_to_gateway: wires[1].clone(),
-            nic_drops: [&interval.lost.by_port[2][0], &interval.lost.by_port[0][1]].map(all_dropped),
+            nic_drops: [&interval.lost.by_port[2][0], &interval.lost.by_port[0][1]]
+                .map(|drops| drops.at_nics()),
             instructions: interval.instructions[2],
             idle: idle.all,
             least_idle: Some(idle.least),

@@ -16,9 +16,10 @@ use crate::control::Control;
 use crate::counting::Counted;
 use crate::error::RunError;
 use crate::measure::{figures, loaded, merged_measurement, summarise};
+use crate::nic_totals::nic_totals;
 use crate::phases::{Load, Run};
 use crate::session::Session;
-use crate::window::{OpenWindow, nic_totals};
+use crate::window::OpenWindow;
 use doorbell_results::{PointSummary, Steady};
 
 /// A load on a machine.

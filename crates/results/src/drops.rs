@@ -109,6 +109,11 @@ pub struct ByWait {
 }
 
 impl Drops {
+    /// Frames that NICs dropped on arrival.
+    pub fn at_nics(&self) -> u64 {
+        self.dma + self.core + self.tx + self.nic_other
+    }
+
     /// The frames of `nic_other` for which `nic` has no reason: all of them in files of older versions.
     pub fn nic_rest(&self) -> u64 {
         self.nic_other.saturating_sub(self.nic.total())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::RunConfig;
-use crate::interval::{Interval, all_dropped};
+use crate::interval::Interval;
 use crate::timing;
 use doorbell_machine::{End, Generator, Network, Output, OutputStats, Switch, SwitchStats};
 use doorbell_results::{
@@ -47,7 +47,7 @@ pub(crate) fn figures(
 fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &Interval) -> NodeFigures {
     let (window, drops) = (&interval.nodes[node], interval.lost.by(node));
     let cycles = window.core_cycles(config);
-    let frames = received(network, node, interval).saturating_sub(all_dropped(&drops));
+    let frames = received(network, node, interval).saturating_sub(drops.at_nics());
     let timing = window.timed.clone().map(|(begin, end)| {
         let instructions = window.instructions;
         let span = timing::Span { begin, end, frames, instructions, config };
@@ -85,7 +85,7 @@ pub(crate) fn accepted_bytes(network: &Network, node: usize, interval: &Interval
     };
     let sent = interval.sent.iter().enumerate().filter_map(to_it);
     let (frames, bytes) = sent.fold((0, 0), |(frames, bytes), of| (frames + of.0, bytes + of.1));
-    let accepted = received(network, node, interval).saturating_sub(all_dropped(&interval.lost.by(node)));
+    let accepted = received(network, node, interval).saturating_sub(interval.lost.by(node).at_nics());
     (bytes as f64 * accepted as f64 / frames.max(1) as f64).round() as u64
 }
 

@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::counters::MeasuredCounters;
 use crate::drain::time_on;
 use crate::error::RunError;
-use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, for_each, meanings, per};
+use crate::interval::{Interval, OpenInterval, between_nodes, meanings};
 use crate::losses::of_window;
 use crate::network::astray::astray;
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
@@ -24,6 +24,7 @@ use crate::network::resolve::NetworkPlan;
 use crate::nodes::TestbedPlan;
 use crate::observe::{NodeTrace, Observe};
 use crate::phases::{Load, Run};
+use crate::ratio::{for_each, per};
 use crate::registry::Benchmark;
 use crate::script::NO_TRAFFIC;
 use crate::steady::judge;
@@ -184,7 +185,7 @@ fn summarise(
     let figures = measured(network).map(|all| all.summary(network.now()));
     let of_nodes = sent_by_nodes(network, interval);
     let mut drops = interval.lost.all();
-    let lost = all_dropped(&drops) + drops.link;
+    let lost = drops.at_nics() + drops.link;
     let mut late = 0;
     if let Some(figures) = figures.as_ref().filter(|_| settled) {
         let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
@@ -197,7 +198,7 @@ fn summarise(
     }
     if let Some(figures) = &figures {
         let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
-        drops.unknown = missing.saturating_sub(all_dropped(&drops) + drops.link + drops.guest + late);
+        drops.unknown = missing.saturating_sub(drops.at_nics() + drops.link + drops.guest + late);
     }
     let instructions: u64 = interval.instructions.iter().sum();
     let cycles: f64 = nodes.iter().zip(&interval.nodes).map(|(node, window)| window.core_cycles(node)).sum();

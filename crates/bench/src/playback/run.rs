@@ -19,8 +19,8 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::counters::{Counters, CountersAt, MeasuredCounters};
 use crate::error::RunError;
-use crate::interval::{for_each, per};
 use crate::observe::{Delivered, Observe, Observed, digest_played};
+use crate::ratio::{for_each, per};
 use crate::timing::{self, MemorySeries, Models, Moment};
 
 /// Instructions between looks at Ctrl-C and at the progress display.
