@@ -4,9 +4,8 @@ use doorbell_results::TransferPart;
 use doorbell_sim::Ps;
 
 use crate::moved::Moved;
+use crate::steady::MEASURED;
 
-/// The measurement's phase.
-pub(crate) const MEASURED: &str = "measured";
 /// So many parts at most are kept of each phase before it.
 const PARTS_BEFORE: usize = 40;
 

@@ -4,7 +4,6 @@
 //! That is known when no NIC and no switch has a frame inside and nothing has come back for longer than a frame may be where nobody can
 //! see it: on links, and in a program's hands ([`Load::pause`](crate::phases::Load)).
 
-use doorbell_machine::LinkConfig;
 use doorbell_sim::Ps;
 
 use crate::error::RunError;
@@ -82,12 +81,6 @@ impl<S: System> Run<'_, '_, S> {
     }
 }
 
-/// How long a frame of this length (without FCS) is on a link at most: it may wait for the end of one as long.
-pub(crate) fn time_on(link: &LinkConfig, frame_len: usize) -> Ps {
-    let frame = link.rate.time_for_bits(8 * link.wire_bytes(frame_len));
-    Ps(link.latency.0.saturating_add(frame.0.saturating_mul(2)))
-}
-
 /// Frames that may still come back, at all generators.
 fn outstanding(system: &impl System) -> u64 {
     system.generators().iter().map(|generator| generator.outstanding()).sum()
@@ -97,7 +90,9 @@ fn outstanding(system: &impl System) -> u64 {
 mod tests {
     use super::*;
     use doorbell_loadgen::{LoadGenConfig, Rate, TrafficConfig};
-    use doorbell_machine::{End, Generator, Limits, LinkPlan, Network, NetworkConfig, SwitchConfig};
+    use doorbell_machine::{
+        End, Generator, Limits, LinkConfig, LinkPlan, Network, NetworkConfig, SwitchConfig,
+    };
     use doorbell_sim::{BitsPerSec, Bytes};
 
     /// Two load generators at a switch that have sent each other frames for 100 µs, none of which ever counts as back.
@@ -153,15 +148,5 @@ mod tests {
         let (settled, took, said) = drained(sent(slow), Ps::from_ms(20), Ps::ZERO);
         assert_eq!((settled, took), (false, Ps::from_ms(20)));
         assert!(said.contains("inside tor (") && said.ends_with("set run.drain longer"), "{said}");
-    }
-
-    #[test]
-    fn a_frame_is_on_a_link_for_its_latency_and_no_more_than_two_frames_of_its_length() {
-        let link = LinkConfig {
-            rate: doorbell_sim::BitsPerSec(10_000_000),
-            latency: Ps::from_us(50),
-            ..LinkConfig::default()
-        };
-        assert_eq!(time_on(&link, 1514), Ps::from_us(50) + Ps(2 * 1538 * 800_000));
     }
 }

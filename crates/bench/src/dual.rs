@@ -11,6 +11,7 @@ use doorbell_sim::{Bytes, Clock, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
 
+use crate::benchmark::Benchmark;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::counters::MeasuredCounters;
@@ -21,12 +22,11 @@ use crate::interval::{OpenInterval, meanings};
 use crate::length::Length;
 use crate::losses::of_window;
 use crate::nodes::NodeGuest;
+use crate::nodes::NodesTestbed;
 use crate::observe::{NodeTrace, Observe};
-use crate::registry::Benchmark;
 use crate::run_up::type_line;
 use crate::steady::{Pace, SETTLED_MIN, Watch, judge};
 use crate::system::{System, why_ended};
-use crate::testbed::Testbed;
 use doorbell_results::{Drops, PointSummary, Steady, SteadyPhase};
 
 const READY_MARKER: &str = "drive: waiting";
@@ -195,7 +195,7 @@ fn phase(
 /// Measures one rate and frame size. Of what is to be observed, nodes have captures of what crosses the cable, profiles, and
 /// the trace of one of them.
 pub fn run_driven(
-    nodes: &Testbed,
+    nodes: &NodesTestbed,
     (config, benchmark): (&RunConfig, &Benchmark),
     (rate, frame_size): (Rate, Bytes),
     observe: &Observe,

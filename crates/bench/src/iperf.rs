@@ -8,15 +8,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::benchmark::{Measured, NodesLoad};
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::folder::pretty;
 use crate::moved::Load;
+use crate::nodes::NodesTestbed;
 use crate::options::{Options, Setting};
-use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
-use crate::testbed::Testbed;
 use crate::transfer::{self, Pair, Transfers, role};
 use crate::{cores, shards};
 
@@ -169,7 +169,7 @@ impl Transfers for IperfConfig {
 
 /// Runs iperf3 once, and writes what it found, if it came to its end.
 pub(crate) fn measure(
-    nodes: &Testbed,
+    nodes: &NodesTestbed,
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {

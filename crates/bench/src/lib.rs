@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod benchmark;
 mod beside;
 mod boot_length;
 mod boot_turn;
@@ -16,6 +17,7 @@ mod core_counts;
 mod cores;
 mod counters;
 mod counting;
+mod counting_run;
 mod course;
 mod disks;
 mod dpdk;
@@ -32,6 +34,7 @@ mod iperf;
 mod kernel;
 mod l3fwd;
 mod length;
+mod links;
 mod losses;
 mod m5;
 mod measure;
@@ -53,6 +56,7 @@ mod phases;
 mod pipeline;
 mod places;
 mod playback;
+mod point_files;
 mod ports;
 mod prepared;
 mod ratio;
@@ -82,7 +86,9 @@ mod trial;
 mod watched;
 mod web;
 mod window;
+mod workload;
 
+pub use benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
 pub use boot_length::BootLength;
 pub use cache::{Cached, CachedKind};
 pub use changes::changes;
@@ -113,7 +119,7 @@ pub use neighbour::NeighbourConfig;
 pub use netperf::{Ids, NetperfConfig, NetperfTest};
 pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NodeTable};
 pub use nfs::NfsConfig;
-pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};
+pub use nodes::{NodeGuest, NodesPlan, NodesTestbed, TestbedPlan};
 pub use observe::{
     FunctionTable, KindRules, Observe, Observed, PIPELINE_MAX, RecordedNames, TIMELINE_PACKETS, konata,
     perfetto,
@@ -124,17 +130,17 @@ pub use playback::{
     NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, Shape, TRACE, Traces, Warmup, resolve_played,
     write_played,
 };
-pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
+pub use prepared::{BenchmarkPlan, Prepared};
 pub use redis::{RedisCommand, RedisConfig};
 pub use reference::{Parameter, Word, explained, page, parameter, parameters, schema};
-pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};
+pub use registry::{BENCHMARKS, NETWORK, PLAYED, benchmark};
 pub use resolve::{Layers, resolve};
 pub use results::{Results, named};
 pub use run_up::RunUp;
 pub use rxptx::RxptxConfig;
-pub use script::{Mark, NO_TRAFFIC, Script, run_script};
+pub use script::{Mark, Script, run_script};
 pub use sealed::{SEAL, read_verified, seal, verify, verify_listed, write_sealed};
-pub use session::{MachinePlan, Ready, Session, Workload, check_captures};
+pub use session::{MachinePlan, Session, check_captures};
 pub use suricata::{Checksums, Runmode, SuricataConfig};
 pub use system::System;
 pub use tables::csv_field;
@@ -144,3 +150,4 @@ pub use touch::TouchConfig;
 pub use transfer::TransferConfig;
 pub use trial::{Standing, Trial, TrialResult};
 pub use web::{WebConfig, WebMix, WebServer};
+pub use workload::{NO_TRAFFIC, Ready, Workload};

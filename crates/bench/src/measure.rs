@@ -23,11 +23,11 @@ use crate::observe::{Delivered, Observe, Observed, Trace, digest};
 use crate::phases::{Load, Run};
 use crate::ports;
 use crate::ratio::{for_each, per};
-use crate::script::NO_TRAFFIC;
 use crate::session::Session;
 use crate::steady::measured;
 use crate::timing;
 use crate::window::Window;
+use crate::workload::NO_TRAFFIC;
 use doorbell_results::{Drops, PointSummary, WindowSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.

@@ -6,16 +6,16 @@ use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::benchmark::{Measured, NodesLoad};
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::moved::Load;
 use crate::netperf::{self, NetperfConfig};
 use crate::nodes::NodeGuest;
+use crate::nodes::NodesTestbed;
 use crate::options::Options;
-use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
-use crate::testbed::Testbed;
 use crate::transfer::{self, CLIENT, Pair, Role, Transfers, role};
 use crate::web::WebConfig;
 
@@ -128,7 +128,7 @@ pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
 
 /// Measures a part of it, or a whole test of netperf's.
 pub(crate) fn measure(
-    nodes: &Testbed,
+    nodes: &NodesTestbed,
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {

@@ -9,17 +9,17 @@ use doorbell_results::{Protocol, TransferFigures};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::benchmark::{Measured, NodesLoad};
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::kernel::KernelConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::nodes::NodeGuest;
+use crate::nodes::NodesTestbed;
 use crate::options::{Options, Setting};
-use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::suricata::{self, SuricataConfig};
-use crate::testbed::Testbed;
 use crate::transfer::{self, Pair, TransferConfig, Transfers, role};
 use crate::{cores, shards};
 
@@ -295,7 +295,7 @@ pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
 
 /// Runs netperf once, and writes what it found, if it came to its end.
 pub(crate) fn measure(
-    nodes: &Testbed,
+    nodes: &NodesTestbed,
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {
@@ -304,7 +304,7 @@ pub(crate) fn measure(
 
 /// The same of a load that goes as this configuration says.
 pub(crate) fn measure_load(
-    nodes: &Testbed,
+    nodes: &NodesTestbed,
     load: &NodesLoad,
     own: &Load,
     control: &mut Control,

@@ -22,8 +22,7 @@ use crate::error::{RunError, describe};
 use crate::init_log;
 use crate::places::{Images, Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
-use crate::session::LINK_STEP;
-use crate::testbed::{Plan, Source, Testbed};
+use crate::testbed::{LINK_STEP, Plan, Source, Testbed};
 
 /// What runs in a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -299,12 +298,15 @@ impl TestbedPlan {
         places: &Places,
         source: &Source,
         control: &mut Control,
-    ) -> Result<Testbed, RunError> {
+    ) -> Result<NodesTestbed, RunError> {
         Testbed::ready(NodesPlan::new(self, places, source, control)?, places, source, control)
     }
 }
 
-impl Testbed {
+/// Nodes that are ready to be measured, any number of times.
+pub type NodesTestbed = Testbed<NodesPlan>;
+
+impl NodesTestbed {
     /// The network at the point where all nodes have just become ready.
     pub fn network(&self) -> Result<Network, RunError> {
         self.system()

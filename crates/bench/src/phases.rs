@@ -8,13 +8,13 @@ use doorbell_sim::Ps;
 
 use crate::config::{RunConfig, RunParams};
 use crate::control::Control;
-use crate::drain::time_on;
 use crate::error::RunError;
 use crate::length::Length;
-use crate::session::Workload;
+use crate::links::time_on;
 use crate::steady::{Pace, SETTLED_MIN, Watch};
 use crate::system::System;
 use crate::ticks::{Ticks, until_ready};
+use crate::workload::Workload;
 
 /// How often it is looked whether everything has come back, or a station was found.
 pub(crate) const STEP: Ps = Ps::from_us(100);

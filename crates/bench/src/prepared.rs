@@ -1,7 +1,6 @@
 //! A benchmark, whatever it is made of, from its plan to its results: one machine, a machine that a second node drives, two nodes
 //! of its own, or a network. Commands and studies go by this way alone, and so measure the same.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use doorbell_image::Image;
@@ -9,6 +8,7 @@ use doorbell_loadgen::Rate;
 use doorbell_machine::{CoreModel, Network, Watched};
 use doorbell_results::{PointSummary, Ran};
 
+use crate::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
 use crate::beside::BesideConfig;
 use crate::config::RunConfig;
 use crate::control::Control;
@@ -18,12 +18,12 @@ use crate::error::RunError;
 use crate::folder::ResultFolder;
 use crate::measure::run_point_sent;
 use crate::network::{NetworkRun, run_network};
+use crate::nodes::NodesTestbed;
 use crate::nodes::TestbedPlan;
 use crate::observe::{Delivered, Observe, profile_of_node};
 use crate::places::{Images, Places, check_cards, guest_identity, image_for};
-use crate::registry::{Benchmark, Nodes};
 use crate::session::Session;
-use crate::testbed::{Plan as _, Source, Testbed};
+use crate::testbed::{Plan as _, Source};
 
 /// A benchmark with a configuration, checked; nothing is built or booted yet.
 #[derive(Clone, Debug)]
@@ -32,23 +32,6 @@ pub struct BenchmarkPlan<'a> {
     pub(crate) config: &'a RunConfig,
     /// The nodes, and how they are measured; without them it is one machine.
     pub(crate) nodes: Option<(TestbedPlan, MeasureNodes)>,
-}
-
-/// How nodes that are ready are measured at a load. What there is of it beside its summary goes to the load's folder.
-pub type MeasureNodes = fn(&Testbed, &NodesLoad, &mut Control) -> Result<Measured, RunError>;
-
-/// A load of nodes.
-pub struct NodesLoad<'a> {
-    /// What runs in them.
-    pub benchmark: &'static Benchmark,
-    /// The configuration.
-    pub config: &'a RunConfig,
-    /// The rate that is asked of a drive node.
-    pub rate: Rate,
-    /// What is observed: where what crosses the cable is captured, whether nodes are profiled, and the trace of one of them.
-    pub observe: &'a Observe,
-    /// Where files go.
-    pub folder: &'a ResultFolder,
 }
 
 impl<'a> BenchmarkPlan<'a> {
@@ -135,17 +118,7 @@ pub struct Prepared {
 
 enum Ready {
     Machine(Box<Session>),
-    Nodes(Box<Testbed>, MeasureNodes),
-}
-
-/// A load's results, beside the files that are written.
-pub struct Measured {
-    /// The configuration that it was measured with, its load filled in.
-    pub config: RunConfig,
-    /// Its figures.
-    pub summary: PointSummary,
-    /// What the figures of ports and timing models mean.
-    pub meanings: BTreeMap<String, String>,
+    Nodes(Box<NodesTestbed>, MeasureNodes),
 }
 
 impl Prepared {
@@ -223,7 +196,7 @@ impl Prepared {
 }
 
 /// Node 1 sends frames to the benchmark in node 0.
-fn driven(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
+fn driven(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
     let NodesLoad { benchmark, config, rate, observe, folder } = *load;
     let offered = (rate, config.loadgen.traffic.frame_size);
     let mut point = run_driven(testbed, (config, benchmark), offered, observe, control)?;
@@ -236,7 +209,7 @@ fn driven(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<
 }
 
 /// What a network's file says; each of its cables is captured in a file of its own.
-fn network(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
+fn network(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
     let NodesLoad { config, observe, folder, .. } = *load;
     let captures = observe.capture.as_ref().map(|_| folder.path());
     let mut run = run_network(testbed, (config, &config.topology()?), (captures, observe), control)?;
@@ -248,7 +221,7 @@ fn network(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result
 /// What the functions and kinds of the node that is tested cost.
 pub(crate) fn profile_test_node(
     load: &NodesLoad,
-    testbed: &Testbed,
+    testbed: &NodesTestbed,
     (network, watched): (&mut Network, Option<Watched>),
     summary: &mut PointSummary,
 ) -> Result<(), RunError> {
@@ -260,7 +233,7 @@ pub(crate) fn profile_test_node(
 }
 
 /// The same of each timed node of a network.
-fn profile_nodes(load: &NodesLoad, testbed: &Testbed, run: &mut NetworkRun) -> Result<(), RunError> {
+fn profile_nodes(load: &NodesLoad, testbed: &NodesTestbed, run: &mut NetworkRun) -> Result<(), RunError> {
     let Some(own) = &mut run.summary.network else { return Ok(()) };
     let names: Vec<String> = run.network.config().nodes.iter().map(|(name, _)| name.clone()).collect();
     let watched = names.iter().zip(std::mem::take(&mut run.watched)).enumerate();

@@ -19,24 +19,26 @@ use crate::beside;
 use crate::config::{RunConfig, RunParams};
 use crate::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
 use crate::counters::CountersAt;
-use crate::drain::{Drain, time_on};
+use crate::drain::Drain;
 use crate::edge::Edge;
 use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
 use crate::init_log;
 use crate::kernel;
+use crate::links::time_on;
 use crate::m5::{ASKED_FOR, M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
 use crate::observe::{Delivered, Observe, Trace, digest};
 use crate::phases::STEP;
 use crate::ports;
 use crate::script_program::check_program;
-use crate::session::{Ready, Session, Workload};
+use crate::session::Session;
 use crate::steady::{Pace, Watch};
 use crate::system::System;
 use crate::ticks::{Ticks, until_ready};
 use crate::timing;
 use crate::window::{Look, Window, gap_to_wait_for};
+use crate::workload::{NO_TRAFFIC, Ready, Workload};
 use doorbell_results::Steady;
 
 /// Where the guest finds its script, and what its init prints around it.
@@ -46,8 +48,6 @@ const HOST_SCRIPT: &str = "doorbell.app=host";
 const START_LINE: &str = "doorbell: start script";
 const END_LINE: &str = "doorbell: exit ";
 const LINES_SHOWN: usize = 12;
-/// The rate, in a summary, of a run in which nothing was offered.
-pub const NO_TRAFFIC: &str = "none";
 const M5_RESET: [u8; 2] = [0x40, 0x42];
 const M5_DUMP: [u8; 2] = [0x41, 0x42];
 

@@ -1,63 +1,26 @@
 //! One machine as a testbed: from a configuration and a workload to a machine whose application is ready.
 
 use doorbell_image::Image;
-use doorbell_loadgen::{Kind, LoadGen, Returned};
+use doorbell_loadgen::LoadGen;
 use doorbell_machine::{CheckpointFile, ConfigError, DiskFile, Limits, Machine, Outcome};
 use doorbell_results::PlayedTrace;
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::benchmark::Benchmark;
 use crate::beside::{BesideConfig, Programs};
 use crate::boot_length::BootLength;
 use crate::boot_turn::BOOT_VERSION;
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
-use crate::counting::Counting;
 use crate::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
 use crate::init_log;
 use crate::m5::M5_CHECKPOINT;
 use crate::places::{Places, check_cards, guest_identity, image_for, read_guest, with_room};
-use crate::registry::Benchmark;
-use crate::testbed::{Plan, Source, Testbed};
-
-/// How often an application that calls itself ready is asked whether its links are up.
-pub(crate) const LINK_STEP: Ps = Ps::from_us(100);
-
-/// What a session boots, and when it is ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workload {
-    /// Its name in results and among checkpoints.
-    pub name: String,
-    /// A built-in image, or the path of a recipe.
-    pub image: String,
-    /// The words that it adds to the kernel's command line.
-    pub words: String,
-    /// When it is ready.
-    pub ready: Ready,
-    /// What it does to test frames.
-    pub returned: Returned,
-    /// Requests that are sent, each once, before the first measurement.
-    pub preload: Option<Kind>,
-    /// Whether it is measured without any traffic.
-    pub silent: bool,
-    /// The longest time for which it works on frames before it sends one back, if its options say so.
-    pub pause: Ps,
-    /// Descriptors of its receive and transmit rings, where its options say so.
-    pub rings: Option<[u32; 2]>,
-    /// What its program counts, where a frame is delivered only when the program has seen it.
-    pub counting: Option<&'static Counting>,
-}
-
-/// How a guest says that it is ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    /// The console shows this, and then every NIC receives.
-    Marker(&'static str),
-    /// It asks for a checkpoint by m5op.
-    M5Checkpoint,
-}
+use crate::testbed::{LINK_STEP, Plan, Source, Testbed};
+use crate::workload::{Ready, Workload};
 
 /// A machine with what it boots from.
 pub struct MachinePlan {

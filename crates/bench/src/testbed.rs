@@ -14,10 +14,13 @@ use crate::boot_turn::BootTurn;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::init_log::{self, InitLog};
-use crate::nodes::NodesPlan;
 use crate::places::Places;
 use crate::system::System;
 use doorbell_results::{PlayedTrace, Ran};
+use doorbell_sim::Ps;
+
+/// How often an application that calls itself ready is asked whether its links are up.
+pub(crate) const LINK_STEP: Ps = Ps::from_us(100);
 
 /// Where what is ready comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +98,7 @@ pub trait Plan {
 }
 
 /// A system at the point where its applications have just become ready.
-pub struct Testbed<P: Plan = NodesPlan> {
+pub struct Testbed<P: Plan> {
     pub(crate) plan: P,
     commit: &'static str,
     checkpoint: P::Checkpoint,

@@ -12,25 +12,26 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::benchmark::{Measured, NodesLoad};
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::counting::{Counted, Counting};
-use crate::course::{Course, MEASURED};
+use crate::course::Course;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, meanings};
 use crate::kernel::{KernelConfig, places_to_name};
 use crate::length::Length;
 use crate::moved::{Load, Moved, Side};
 use crate::nodes::NodeGuest;
+use crate::nodes::NodesTestbed;
 use crate::observe::{NodeTrace, Observe};
 use crate::options::Options;
-use crate::prepared::{Measured, NodesLoad, profile_test_node};
+use crate::prepared::profile_test_node;
 use crate::ratio::per;
 use crate::run_up::{PATIENCE, RunUp};
 use crate::shards;
-use crate::steady::{Pace, Watch, judge};
+use crate::steady::{MEASURED, Pace, Watch, judge};
 use crate::system::{System, why_ended};
-use crate::testbed::Testbed;
 use crate::ticks::{Ticks, until_ready};
 use crate::watched::Edges;
 
@@ -324,7 +325,7 @@ impl Idle {
 /// Measures a load that has been run up to its pace, or has not yet begun, as `run` does it, and writes what there is of it. `add` puts into the
 /// summary what else the benchmark knows, and is given what its program says of a whole test.
 pub(crate) fn measure<T>(
-    nodes: &Testbed,
+    nodes: &NodesTestbed,
     load: &NodesLoad,
     own: &Load,
     control: &mut Control,
@@ -399,7 +400,7 @@ pub(crate) fn run_up<T: Options + Transfers>(config: &RunConfig) -> Option<RunUp
 
 /// Measures a part of it, once.
 pub(crate) fn measure_part<T: Options + Transfers>(
-    nodes: &Testbed,
+    nodes: &NodesTestbed,
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {

@@ -8,22 +8,24 @@ use doorbell_machine::{Machine, Mode, Network, NetworkCheckpoint};
 use doorbell_sim::Bytes;
 
 use crate::control::Control;
-use crate::counting::{Counted, Counting, Reading, Until, unfinished};
+use crate::counting::{Counted, Counting, Reading};
+use crate::counting_run::{Until, unfinished};
 use crate::error::RunError;
-use crate::testbed::{Plan as _, Testbed};
+use crate::nodes::NodesTestbed;
+use crate::testbed::Plan as _;
 
 /// The node whose port is watched.
 const WATCHED: usize = 0;
 
 /// The edges of a measurement, as far as it has come; none are kept where nothing counts.
 pub(crate) struct Edges<'a> {
-    nodes: &'a Testbed,
+    nodes: &'a NodesTestbed,
     counting: Option<&'static Counting>,
     kept: Vec<NetworkCheckpoint>,
 }
 
 impl<'a> Edges<'a> {
-    pub fn of(nodes: &'a Testbed, counting: Option<&'static Counting>) -> Edges<'a> {
+    pub fn of(nodes: &'a NodesTestbed, counting: Option<&'static Counting>) -> Edges<'a> {
         Edges { nodes, counting, kept: Vec::new() }
     }
 

@@ -13,12 +13,13 @@ use doorbell_machine::{
 use doorbell_sim::Ps;
 use toml::{Table, Value};
 
+use crate::benchmark::{Benchmark, Nodes};
 use crate::beside;
 use crate::config::RunConfig;
 use crate::kernel;
 use crate::network::config::{CableTable, NodeTable, below, keys_of_the_run};
 use crate::nodes::NodeGuest;
-use crate::registry::{Benchmark, Nodes, benchmark};
+use crate::registry::benchmark;
 
 /// The last byte of the first generator's IPv4 address, in the network of the node that it asks.
 const GENERATOR_IP_FROM: u32 = 201;

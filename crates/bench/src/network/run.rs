@@ -10,25 +10,25 @@ use doorbell_machine::{ConfigError, Network, Watched};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
+use crate::benchmark::Benchmark;
 use crate::beside::BesideConfig;
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::counters::MeasuredCounters;
-use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, between_nodes, meanings};
+use crate::links::time_on;
 use crate::losses::of_window;
 use crate::network::astray::astray;
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
+use crate::nodes::NodesTestbed;
 use crate::nodes::TestbedPlan;
 use crate::observe::{NodeTrace, Observe};
 use crate::phases::{Load, Run};
 use crate::ratio::{for_each, per};
-use crate::registry::Benchmark;
-use crate::script::NO_TRAFFIC;
 use crate::steady::judge;
-use crate::testbed::Testbed;
+use crate::workload::NO_TRAFFIC;
 use doorbell_results::{NetworkFigures, PointSummary, WindowSummary};
 
 /// A network's run.
@@ -69,7 +69,7 @@ impl TestbedPlan {
 
 /// Measures once. With `captures`, writes what crosses each cable to a file there; of what is to be observed, nodes have profiles.
 pub(crate) fn run_network(
-    testbed: &Testbed,
+    testbed: &NodesTestbed,
     (config, topology): (&RunConfig, &NetworkPlan),
     (captures, observe): (Option<&Path>, &Observe),
     control: &mut Control,

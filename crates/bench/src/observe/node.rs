@@ -5,7 +5,8 @@ use doorbell_machine::{ConfigError, CoreModel, Network, NetworkConfig, Watched};
 use super::{Observe, Trace, digest};
 use crate::config::RunConfig;
 use crate::error::RunError;
-use crate::testbed::{Plan, Testbed};
+use crate::nodes::NodesTestbed;
+use crate::testbed::Plan as _;
 
 /// A trace of a node that is being written.
 pub(crate) struct NodeTrace {
@@ -42,7 +43,7 @@ impl NodeTrace {
     }
 
     /// Ends the file, and leaves the names of functions beside it.
-    pub fn finish(self, testbed: &Testbed, network: &mut Network) -> Result<(), RunError> {
+    pub fn finish(self, testbed: &NodesTestbed, network: &mut Network) -> Result<(), RunError> {
         let written = self.trace.finish()?;
         let (image, machine) = (&testbed.plan.images()[self.node], network.node_mut(self.node));
         digest(&Observe::default(), image, machine, (Watched::default(), Some(written))).map(|_| ())

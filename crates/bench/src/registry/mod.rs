@@ -2,96 +2,18 @@
 
 mod benchmarks;
 
-use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
-use doorbell_sim::Ps;
 
+use crate::benchmark::{Benchmark, Nodes};
 use crate::beside::BesideConfig;
-use crate::config::RunConfig;
-use crate::counting::Counting;
 use crate::drive::DriveConfig;
-use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Section};
-use crate::prepared::MeasureNodes;
 use crate::resolve::path_of;
-use crate::run_up::RunUp;
-use crate::session::{Ready, Workload};
 
 pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 
-/// What a benchmark is made of.
-#[derive(Clone, Copy, Debug)]
-pub enum Nodes {
-    /// One machine, and a load generator at each of its ports.
-    One,
-    /// Machines on cables: the one that is tested and one that drives it, or a gateway that is tested between two others.
-    Joined {
-        /// What runs in them, of which the first is tested and the second drives; a third is behind the first.
-        guests: fn(&RunConfig) -> Result<Vec<NodeGuest>, ConfigError>,
-        /// A load that is at its pace before measurements begin.
-        run_up: fn(&RunConfig) -> Option<RunUp>,
-        /// How they are measured.
-        measure: MeasureNodes,
-    },
-    /// Those that a network's file describes.
-    Network,
-}
-
-/// A benchmark.
-#[derive(Clone, Copy, Debug)]
-pub struct Benchmark {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What it measures, in one line.
-    pub summary: &'static str,
-    /// One machine with load generators, or two machines.
-    pub nodes: Nodes,
-    /// The image that it runs in.
-    pub image: &'static str,
-    /// What the console shows when the application is ready.
-    pub ready_marker: &'static str,
-    /// The words that it adds to the kernel's command line.
-    pub guest_words: fn(&RunConfig) -> String,
-    /// Its sections of the configuration; several benchmarks may share one.
-    pub options: &'static [Section],
-    /// What it sets in the configuration; the user's own settings are laid over it.
-    pub defaults: &'static [&'static str],
-    /// What it does to test frames.
-    pub returned: fn(&RunConfig) -> Returned,
-    /// Requests that are sent, each once, before the first measurement.
-    pub preload: Option<Kind>,
-    /// Whether it is measured without any traffic.
-    pub silent: bool,
-    /// How long it may keep a frame that nothing else holds up.
-    pub pause: fn(&RunConfig) -> Ps,
-    /// Descriptors of its receive and transmit rings, where its options say so: those of programs that poll.
-    pub rings: fn(&RunConfig) -> Option<[u32; 2]>,
-    /// What its program counts, where a frame is delivered only when the program has seen it.
-    pub counting: Option<&'static Counting>,
-    /// Whether its program can run on this machine: what no section can check alone.
-    pub check: fn(&RunConfig) -> Result<(), ConfigError>,
-    /// What whoever runs it should know of this configuration.
-    pub remark: fn(&RunConfig) -> Option<String>,
-}
-
 impl Benchmark {
-    /// What it boots with this configuration.
-    pub fn workload(&self, config: &RunConfig) -> Workload {
-        Workload {
-            name: self.name.to_owned(),
-            image: self.image.to_owned(),
-            words: (self.guest_words)(config),
-            ready: Ready::Marker(self.ready_marker),
-            returned: (self.returned)(config),
-            preload: self.preload,
-            silent: self.silent,
-            pause: (self.pause)(config),
-            rings: (self.rings)(config),
-            counting: self.counting,
-        }
-    }
-
     /// Refuses what is set ("path=value") of sections that other benchmarks have and this one has not: it would change nothing but the
     /// configuration's hash.
     pub fn refuse_of_others<'s>(&self, set: impl IntoIterator<Item = &'s String>) -> Result<(), ConfigError> {

@@ -20,7 +20,7 @@ const FRAMES: f64 = 2.0 * QUEUE_FRAMES;
 /// Series with fewer frames in each part in the mean are too noisy to be tested by parts.
 const PER_PART: u64 = 4;
 /// The phase of a transfer's parts that is the measurement.
-const MEASURED: &str = crate::course::MEASURED;
+pub(crate) const MEASURED: &str = "measured";
 
 /// What a measurement was, by its own parts: `asked` says how long it was to be; `queues` are the frames at regular looks.
 pub(crate) fn measured(point: &PointSummary, queues: &[u64], asked: String) -> SteadyPhase {

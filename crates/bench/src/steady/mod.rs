@@ -24,7 +24,7 @@ use doorbell_sim::Ps;
 
 use crate::length::Length;
 
-pub(crate) use measured::{judge, measured, so_far};
+pub(crate) use measured::{MEASURED, judge, measured, so_far};
 pub use seen::Seen;
 use stretch::{Stretch, misses_change, pace_change, queues_change};
 
