@@ -44,6 +44,10 @@ impl Options for BesideConfig {
     fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
         Ok(())
     }
+
+    fn trace_cores(&self) -> u32 {
+        self.traces.len() as u32
+    }
 }
 
 impl BesideConfig {
@@ -52,11 +56,6 @@ impl BesideConfig {
         let each = self.traces.iter().map(|path| Ok(format!(" beside {}", contents(path)?.1)));
         each.collect()
     }
-}
-
-/// Cores behind those of the harts.
-pub(crate) fn cores(config: &RunConfig) -> u32 {
-    if config.is_played() { 0 } else { config.options::<BesideConfig>().traces.len() as u32 }
 }
 
 /// The traces, opened.

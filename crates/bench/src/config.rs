@@ -18,13 +18,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::Table;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::beside;
 use crate::length::Length;
-use crate::neighbour;
-use crate::network::{CableTable, GeneratorTable, NodeTable};
+use crate::members::{CableTable, GeneratorTable, NodeTable};
 use crate::options::{OptionSections, Options};
-use crate::playback::{PlaybackConfig, of_what_counts};
-use crate::reference::instead_of;
 
 /// A run's whole configuration.
 // Serde's derive reads no sections whose names it does not know, so that `RunConfig::with` reads them, and the rest by it.
@@ -197,7 +193,7 @@ impl RunConfig {
 
     /// Whether it is of a played trace, in which there are no guest, no NIC and no traffic.
     pub fn is_played(&self) -> bool {
-        self.options.has::<PlaybackConfig>()
+        self.options.are_played()
     }
 
     /// This configuration with what a tree says laid over it, not checked.
@@ -205,9 +201,8 @@ impl RunConfig {
         let mut whole = Overlay::from_table(self.to_table());
         whole.merge(tree.clone());
         let mut whole = whole.into_table();
-        let options = self.options.laid_under(&mut whole).map_err(|error| instead_of(error, tree))?;
-        let WithoutOptions(rest) =
-            overlay::read_beside(whole, &options.names()).map_err(|error| instead_of(error, tree))?;
+        let options = self.options.laid_under(&mut whole)?;
+        let WithoutOptions(rest) = overlay::read_beside(whole, &options.names())?;
         Ok(RunConfig { options, ..rest })
     }
 
@@ -249,13 +244,18 @@ impl RunConfig {
             loadgen: self.loadgen.clone(),
             port: self.port.clone(),
             hart: self.hart.clone(),
-            beside: beside::cores(self),
+            beside: self.trace_cores(),
         }
     }
 
     /// So many harts, from the first on, are measured; the others have neighbours.
     pub fn measured_harts(&self) -> usize {
-        (self.platform.harts - neighbour::harts(self)) as usize
+        (self.platform.harts - self.options.corunner_harts()) as usize
+    }
+
+    /// Cores behind those of the harts, on which traces are played.
+    pub(crate) fn trace_cores(&self) -> u32 {
+        self.options.trace_cores()
     }
 
     /// A hart, of a configuration that was checked.
@@ -291,7 +291,7 @@ impl RunConfig {
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         // Keys of one port or hart alone are looked at here.
-        self.machine().validate().map_err(|error| instead_of(error, &Table::new()))?;
+        self.machine().validate()?;
         if self.platform.nics == 0 {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }
@@ -304,7 +304,7 @@ impl RunConfig {
         if self.run.measured_time() == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new(key, "a measurement needs some time or some frames"));
         }
-        if self.is_network() { self.topology().map(drop) } else { Ok(()) }
+        Ok(())
     }
 
     /// The same with what a kind of attachment has without being given: of all ports, of those with one of their own, and of nodes.
@@ -364,7 +364,7 @@ impl RunConfig {
     /// The configuration as the result folder keeps it: of a played trace, what counts.
     pub fn to_toml(&self) -> String {
         let written = match self.is_played() {
-            true => toml::to_string_pretty(&of_what_counts(self.to_table())),
+            true => toml::to_string_pretty(&self.options.kept(self.to_table())),
             false => toml::to_string_pretty(self),
         };
         written.expect("a configuration can be written as TOML")
@@ -379,6 +379,7 @@ impl RunConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::defaults;
     use crate::resolve::resolve;
 
     #[test]
@@ -387,7 +388,7 @@ mod tests {
         let config = resolve("server", &set.map(str::to_owned)).unwrap();
         let text = config.to_toml();
         assert_eq!(text.matches("outstanding = 64").count(), 2, "{text}");
-        let back = RunConfig::default().with(&text.parse().unwrap()).unwrap();
+        let back = defaults().with(&text.parse().unwrap()).unwrap();
         assert_eq!(back, config);
         assert_eq!((back.port(1), back.port(0)), (config.port(1), config.port(0)));
     }
@@ -395,7 +396,7 @@ mod tests {
     #[test]
     fn the_written_configuration_reads_back_the_same() {
         let config = resolve("fast", &["nic.rx_fifo=48KiB".into(), "testpmd.mode=io".into()]).unwrap();
-        let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
+        let back = defaults().with(&config.to_toml().parse().unwrap()).unwrap();
         assert_eq!(back, config);
         assert_eq!(back.hash(), config.hash());
         assert_ne!(resolve("fast", &[]).unwrap().hash(), config.hash());
@@ -415,7 +416,7 @@ mod tests {
             "champsim",
         ] {
             let config = resolve(preset, &[]).unwrap();
-            let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
+            let back = defaults().with(&config.to_toml().parse().unwrap()).unwrap();
             assert_eq!((back.to_toml(), back.hash()), (config.to_toml(), config.hash()));
         }
     }

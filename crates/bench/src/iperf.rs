@@ -16,8 +16,9 @@ use crate::folder::pretty;
 use crate::moved::Load;
 use crate::nodes::NodesTestbed;
 use crate::options::{Options, Setting};
+use crate::roles::{Pair, role};
 use crate::run_up::RunUp;
-use crate::transfer::{self, Pair, Transfers, role};
+use crate::transfer::{self, Transfers};
 use crate::{cores, shards};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
@@ -276,6 +277,6 @@ mod tests {
             "half of the streams to each server"
         );
         let wrong = IperfConfig { streams: 0, ..Default::default() };
-        assert_eq!(wrong.validate(&RunConfig::default()).unwrap_err().key, "iperf.streams");
+        assert_eq!(wrong.validate(&crate::registry::defaults()).unwrap_err().key, "iperf.streams");
     }
 }

@@ -15,8 +15,9 @@ use crate::netperf::{self, NetperfConfig};
 use crate::nodes::NodeGuest;
 use crate::nodes::NodesTestbed;
 use crate::options::Options;
+use crate::roles::{CLIENT, Pair, Role, role};
 use crate::run_up::RunUp;
-use crate::transfer::{self, CLIENT, Pair, Role, Transfers, role};
+use crate::transfer::{self, Transfers};
 use crate::web::WebConfig;
 
 /// The machine that it needs.

@@ -54,6 +54,10 @@ impl Options for NeighbourConfig {
     const SECTION: &'static str = "neighbour";
     const QUIET: bool = true;
 
+    fn corunner_harts(&self) -> u32 {
+        self.cores.unwrap_or(0)
+    }
+
     fn follow(&self, config: &RunConfig) -> Vec<Setting> {
         let touch = config.options::<TouchConfig>().cores;
         self.cores.map_or(Vec::new(), |cores| cores::follow_harts(cores.saturating_add(touch), config))
@@ -88,15 +92,10 @@ impl Options for NeighbourConfig {
     }
 }
 
-/// Harts, the last ones, that neighbours have: none where a trace is played, which has neighbours of its own.
-pub(crate) fn harts(config: &RunConfig) -> u32 {
-    if config.is_played() { 0 } else { config.options::<NeighbourConfig>().cores.unwrap_or(0) }
-}
-
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
-    let NeighbourConfig { table: Bytes(table), pattern, .. } = *config.options::<NeighbourConfig>();
-    let (cores, kib) = (harts(config), table >> 10);
+    let NeighbourConfig { cores, table: Bytes(table), pattern } = *config.options::<NeighbourConfig>();
+    let (cores, kib) = (cores.unwrap_or(0), table >> 10);
     let program =
         touch::touchfwd(config).replacen("doorbell.app=", "doorbell.app=neighbour neighbour.app=", 1);
     let first = config.platform.harts - cores;

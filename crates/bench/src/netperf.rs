@@ -18,9 +18,10 @@ use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::nodes::NodeGuest;
 use crate::nodes::NodesTestbed;
 use crate::options::{Options, Setting};
+use crate::roles::{CLIENT, Pair, SERVER, role};
 use crate::run_up::RunUp;
 use crate::suricata::{self, SuricataConfig};
-use crate::transfer::{self, Pair, TransferConfig, Transfers, role};
+use crate::transfer::{self, TransferConfig, Transfers};
 use crate::{cores, shards};
 
 /// The port of the first test's data, of tests on several cores.
@@ -274,9 +275,8 @@ pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> 
     let Pair { image, server, client } = own.pair();
     if own.ids == Ids::Suricata {
         let server = role!("netperf-watched", "doorbell: ready").after(&suricata.told_beside());
-        let [server, client] =
-            [(server, transfer::SERVER, "netperf-suricata"), (client, transfer::CLIENT, image)]
-                .map(|(role, address, image)| role.guest(config, image, (address, 1), ""));
+        let [server, client] = [(server, SERVER, "netperf-suricata"), (client, CLIENT, image)]
+            .map(|(role, address, image)| role.guest(config, image, (address, 1), ""));
         return Ok(vec![server, client]);
     }
     if *suricata != SuricataConfig::default() {

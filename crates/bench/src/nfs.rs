@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::moved::{Load, is_more_than_talk};
 use crate::options::{self, Options};
+use crate::roles::{Pair, role};
 use crate::run_up::RunUp;
-use crate::transfer::{Pair, Transfers, role};
+use crate::transfer::Transfers;
 
 /// A WRITE of NFS' has whole pages of the client's.
 const PAGE: u64 = 4096;

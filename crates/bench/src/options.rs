@@ -32,6 +32,11 @@ pub(crate) fn more_ram(needed: u64, config: &RunConfig) -> Option<String> {
 /// A path of the configuration, and a value for it.
 pub type Setting = (&'static str, Value);
 
+/// The path of an assignment, "path=value".
+pub(crate) fn path_of(assignment: &str) -> &str {
+    assignment.split('=').next().unwrap_or_default().trim()
+}
+
 /// One section's options.
 pub trait Options:
     Clone + Debug + Default + DeserializeOwned + JsonSchema + PartialEq + Send + Serialize + Sync + 'static
@@ -45,6 +50,24 @@ pub trait Options:
     /// Checks every value, by itself and beside the rest of the configuration. An error names the whole path, such as
     /// `rxptx.work`.
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError>;
+
+    /// Whether a configuration with this section is a played trace's, in which there are no guest, no NIC and no traffic.
+    const PLAYED: bool = false;
+
+    /// Harts, the last ones, whose programs are not measured.
+    fn corunner_harts(&self) -> u32 {
+        0
+    }
+
+    /// Cores behind those of the harts, on which traces are played.
+    fn trace_cores(&self) -> u32 {
+        0
+    }
+
+    /// The part of a configuration with this section that results keep.
+    fn kept(whole: Table) -> Table {
+        whole
+    }
 
     /// Settings, each a path and a value, that these options need and that are set where the user does not set them.
     fn follow(&self, _: &RunConfig) -> Vec<Setting> {
@@ -68,7 +91,7 @@ impl Section {
 }
 
 /// All sections of a configuration, in the order in which they are written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OptionSections {
     sections: Vec<Arc<dyn Held>>,
 }
@@ -110,11 +133,6 @@ impl OptionSections {
         found.unwrap_or_else(|| panic!("no benchmark has the options [{}]", T::SECTION))
     }
 
-    /// Whether the options of this type are among them.
-    pub(crate) fn has<T: Options>(&self) -> bool {
-        self.sections.iter().any(|held| held.section() == T::SECTION)
-    }
-
     /// The sections' names.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.sections.iter().map(|held| held.section()).collect()
@@ -141,6 +159,26 @@ impl OptionSections {
     /// What every section needs of other settings ([`Options::follow`]).
     pub(crate) fn follow(&self, config: &RunConfig) -> Vec<Setting> {
         self.sections.iter().flat_map(|held| held.following(config)).collect()
+    }
+
+    /// Whether they are a played trace's.
+    pub(crate) fn are_played(&self) -> bool {
+        self.sections.iter().any(|held| held.is_played())
+    }
+
+    /// Harts, the last ones, whose programs are not measured.
+    pub(crate) fn corunner_harts(&self) -> u32 {
+        self.sections.iter().map(|held| held.unmeasured_harts()).sum()
+    }
+
+    /// Cores behind those of the harts, on which traces are played.
+    pub(crate) fn trace_cores(&self) -> u32 {
+        self.sections.iter().map(|held| held.cores_of_traces()).sum()
+    }
+
+    /// The part of a configuration with these that results keep.
+    pub(crate) fn kept(&self, whole: Table) -> Table {
+        self.sections.iter().fold(whole, |whole, held| held.part_kept(whole))
     }
 
     /// Checks every section beside the configuration that it stands in.
@@ -178,6 +216,10 @@ trait Held: Any + Debug + Send + Sync {
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError>;
     fn following(&self, config: &RunConfig) -> Vec<Setting>;
     fn equals(&self, other: &dyn Held) -> bool;
+    fn is_played(&self) -> bool;
+    fn unmeasured_harts(&self) -> u32;
+    fn cores_of_traces(&self) -> u32;
+    fn part_kept(&self, whole: Table) -> Table;
 }
 
 impl<T: Options> Held for T {
@@ -211,5 +253,21 @@ impl<T: Options> Held for T {
 
     fn equals(&self, other: &dyn Held) -> bool {
         (other as &dyn Any).downcast_ref() == Some(self)
+    }
+
+    fn is_played(&self) -> bool {
+        T::PLAYED
+    }
+
+    fn unmeasured_harts(&self) -> u32 {
+        self.corunner_harts()
+    }
+
+    fn cores_of_traces(&self) -> u32 {
+        self.trace_cores()
+    }
+
+    fn part_kept(&self, whole: Table) -> Table {
+        T::kept(whole)
     }
 }

@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::cores;
 use crate::options::{Options, Setting};
 use crate::touch::TouchConfig;
-use crate::{cores, dpdk};
+use crate::worker::{Work, run_to_completion};
 
 /// One core receives, two work, one transmits.
 pub(crate) const DEFAULTS: &[&str] =
@@ -16,15 +17,6 @@ pub(crate) const DEFAULTS: &[&str] =
 
 /// Cores of a pipeline at least: one receives, one works, one transmits.
 const CORES_MIN: u32 = 3;
-
-/// What is done with each packet; the program knows it by its number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
-    MacSwap = 0,
-    TouchFwd = 1,
-    TouchDrop = 2,
-    Wait = 3,
-}
 
 /// How cores share the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,11 +86,6 @@ impl Options for StagesConfig {
     fn follow(&self, config: &RunConfig) -> Vec<Setting> {
         cores::follow(self.cores.unwrap_or(1), config)
     }
-}
-
-/// What the image's /init is told of the program on so many cores, each of which runs packets to completion.
-pub(crate) fn run_to_completion(cores: u32, work: Work, config: &RunConfig) -> String {
-    format!("{} doorbell.arg=--work={}", dpdk::words_of_cores("cores", cores, config), work as u32)
 }
 
 /// What the image's /init is told.

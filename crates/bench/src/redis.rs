@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::options::{Options, Setting};
+use crate::roles::{Pair, role};
 use crate::run_up::RunUp;
-use crate::transfer::{Pair, Transfers, role};
+use crate::transfer::Transfers;
 use crate::{cores, shards};
 
 /// Values in all, of what the guest's memory holds besides its programs.

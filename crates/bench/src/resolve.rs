@@ -7,6 +7,8 @@ use toml::{Table, Value};
 use crate::config::RunConfig;
 use crate::options::{OptionSections, Options};
 use crate::playback::PlaybackConfig;
+use crate::reference::instead_of;
+use crate::registry;
 
 /// What of a network stands in a configuration, and in that of no single machine.
 const OF_A_NETWORK: [&str; 4] = ["node", "switch", "generator", "cable"];
@@ -33,7 +35,7 @@ impl<'a> Layers<'a> {
 
     /// The checked configuration.
     pub fn resolve(self) -> Result<RunConfig, ConfigError> {
-        self.with_options(OptionSections::default())
+        self.with_options(registry::sections())
     }
 
     /// The same with the options of these sections and no others. A machine's file may have sections for other kinds of run.
@@ -44,7 +46,7 @@ impl<'a> Layers<'a> {
             return Err(ConfigError::new(self.base.name(), problem));
         }
         let known = options.names();
-        let of_other_runs: Vec<&str> = OptionSections::default()
+        let of_other_runs: Vec<&str> = registry::sections()
             .names()
             .into_iter()
             .chain([PlaybackConfig::SECTION])
@@ -54,9 +56,13 @@ impl<'a> Layers<'a> {
         let mut given = Overlay::from_table(own.clone());
         self.overrides.iter().try_for_each(|assignment| given.set(assignment))?;
         let overlay = self.laid_over(own)?;
-        let config = RunConfig::of_options(options).with(overlay.table())?;
+        let tree = overlay.table();
+        let config = RunConfig::of_options(options).with(tree).map_err(|error| instead_of(error, tree))?;
         let config = config.followed(|path| at(given.table(), path).is_some())?;
-        config.validate()?;
+        config.validate().map_err(|error| instead_of(error, &Table::new()))?;
+        if config.is_network() {
+            config.topology()?;
+        }
         config.in_force()
     }
 
@@ -91,17 +97,12 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// The path of an assignment, "path=value".
-pub(crate) fn path_of(assignment: &str) -> &str {
-    assignment.split('=').next().unwrap_or_default().trim()
-}
-
 /// Whether two ways of writing the value at a path say the same, as 0ps and 0ns do.
 fn is_the_same(path: &str, one: &Value, other: &Value) -> bool {
     let read = |value: &Value| {
         let mut alone = Overlay::default();
         alone.insert(path, value.clone()).ok()?;
-        RunConfig::of_options(OptionSections::default()).with(alone.table()).ok()
+        RunConfig::of_options(registry::sections()).with(alone.table()).ok()
     };
     matches!((read(one), read(other)), (Some(one), Some(other)) if one.to_toml() == other.to_toml())
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::options::{Options, Setting};
-use crate::pipeline::{self, Work};
+use crate::worker::{Work, run_to_completion};
 use crate::{cores, dpdk};
 
 /// The longest work between two bursts; with a longer one no frame of a usual trial comes back.
@@ -53,7 +53,7 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<RxptxConfig>();
     let words = match own.cores {
         1 => dpdk::words("rxptx", config),
-        cores => pipeline::run_to_completion(cores, Work::Wait, config),
+        cores => run_to_completion(cores, Work::Wait, config),
     };
     format!("{words} doorbell.arg=--work-ns={}", own.work.0 / Ps::from_ns(1).0)
 }

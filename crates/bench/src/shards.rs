@@ -11,7 +11,7 @@ use crate::cores;
 use crate::interval::Interval;
 use crate::moved::{Load, Side};
 use crate::options::Setting;
-use crate::transfer::Pair;
+use crate::roles::Pair;
 
 /// Queues of an 82576 that Linux uses at most.
 const QUEUES_MAX: u32 = 8;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::options::{Options, Setting};
-use crate::pipeline::{self, Work};
+use crate::worker::{Work, run_to_completion};
 use crate::{cores, dpdk};
 
 /// What touchfwd and touchdrop have beside the other DPDK programs.
@@ -61,7 +61,7 @@ fn touching(app: &str, work: Work, config: &RunConfig) -> String {
     let own = config.options::<TouchConfig>();
     let words = match own.cores {
         1 => dpdk::words(app, config),
-        cores => pipeline::run_to_completion(cores, work, config),
+        cores => run_to_completion(cores, work, config),
     };
     words + &own.words()
 }

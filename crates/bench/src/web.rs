@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::options::{self, Options, Setting};
+use crate::roles::{Pair, Role, role};
 use crate::run_up::RunUp;
-use crate::transfer::{Pair, Role, Transfers, role};
+use crate::transfer::Transfers;
 use crate::{cores, shards};
 
 /// The files that there are, in bytes: a size of each of SPECweb99's four classes, and one more.

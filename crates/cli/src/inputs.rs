@@ -151,7 +151,7 @@ mod tests {
         let out = folder.path().join("ping");
         fs::create_dir(&out).unwrap();
         let named = |path: &Path| {
-            let mut config = RunConfig::default();
+            let mut config = doorbell_bench::defaults();
             config.run.image = Some(path.display().to_string());
             keep_named(&out, &config)
         };

@@ -11,7 +11,8 @@ use toml::{Table, Value};
 use crate::config::RunConfig;
 use crate::error::RunError;
 use crate::network::config::{below, keys_of_the_run};
-use crate::registry::benchmark;
+use crate::reference::instead_of;
+use crate::registry::{self, benchmark};
 
 /// A network's file.
 #[derive(Clone, Debug)]
@@ -112,13 +113,17 @@ impl NetworkFile {
             None => self.with_nodes_machines(own.into_table())?,
         };
         whole.merge(own);
-        let config = RunConfig::default().with(whole.table())?;
+        let config =
+            registry::defaults().with(whole.table()).map_err(|error| instead_of(error, whole.table()))?;
         if !config.is_network() {
             let problem =
                 "it has no [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
             return Err(ConfigError::new(self.name.clone(), problem));
         }
-        config.validate()?;
+        config.validate().map_err(|error| instead_of(error, &Table::new()))?;
+        if config.is_network() {
+            config.topology()?;
+        }
         config.in_force()
     }
 
@@ -145,7 +150,9 @@ impl NetworkFile {
             whole.merge(base.own().clone());
             whole.merge(common.clone());
             // What is not named in all this is as by default, and not as for the other nodes.
-            let resolved = RunConfig::default().with(whole.table()).map_err(below)?;
+            let resolved = registry::defaults()
+                .with(whole.table())
+                .map_err(|error| below(instead_of(error, whole.table())))?;
             // What a configuration tells a machine and the program in it.
             let mut of_machine = resolved.to_table();
             of_machine.retain(|key, _| !of_the_run.contains(&key));
@@ -268,7 +275,7 @@ between = [\"one\", \"two\"]
         let text = format!("attach.kind = \"memory-bus\"\n{}", NODES.replace("[node.two]", own));
         let config = resolved(&text).unwrap();
         assert_eq!(config.to_toml().matches("outstanding = 64").count(), 3, "{}", config.to_toml());
-        let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
+        let back = registry::defaults().with(&config.to_toml().parse().unwrap()).unwrap();
         assert_eq!(back, config);
         let other = NODES.replace("[node.two]", "[node.two]\nattach.kind = \"pcie\"");
         let config = resolved(&format!("attach.kind = \"memory-bus\"\n{other}")).unwrap();

@@ -8,7 +8,7 @@ mod resolve;
 mod run;
 
 pub(crate) use config::keys_of_the_run;
-pub use config::{CableTable, GeneratorTable, NodeTable};
+
 pub use file::NetworkFile;
 pub use resolve::NetworkPlan;
 pub(crate) use run::{NetworkRun, run_network};

@@ -14,11 +14,12 @@ use doorbell_sim::Ps;
 use toml::{Table, Value};
 
 use crate::benchmark::{Benchmark, Nodes};
-use crate::beside;
 use crate::config::RunConfig;
 use crate::kernel;
-use crate::network::config::{CableTable, NodeTable, below, keys_of_the_run};
+use crate::members::{CableTable, NodeTable};
+use crate::network::config::{below, keys_of_the_run};
 use crate::nodes::NodeGuest;
+use crate::reference::instead_of;
 use crate::registry::benchmark;
 
 /// The last byte of the first generator's IPv4 address, in the network of the node that it asks.
@@ -54,7 +55,8 @@ impl RunConfig {
                 let problem = format!("it is the run's and no node's own; set {key}");
                 return Err(ConfigError::new(format!("node.{name}.{key}"), problem));
             }
-            nodes.push(alone.told(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?);
+            let node = alone.told(&node.keys).map_err(|error| instead_of(error, &node.keys));
+            nodes.push(node.map_err(|error| below(&format!("node.{name}"), error))?);
         }
         let places = Places { names: self.node.keys().collect(), config: self };
         let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));
@@ -128,7 +130,7 @@ impl RunConfig {
             ("run.disks", !self.run.disks.is_empty(), "each node has its own: set node.NAME.disks"),
             (
                 "beside.traces",
-                beside::cores(self) > 0,
+                self.trace_cores() > 0,
                 "no node of a network has traces beside it; the tested node of two has, such as iperf's",
             ),
         ];

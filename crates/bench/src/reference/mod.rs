@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 use doorbell_machine::ConfigError;
 use toml::Table;
 
-use crate::config::RunConfig;
 use crate::options::{OptionSections, Options, Section};
 use crate::playback::PlaybackConfig;
+use crate::registry;
 
 pub use page::page;
 pub use parameter::{Parameter, Word};
@@ -44,12 +44,12 @@ pub fn explained(path: &str) -> Result<&'static Parameter, ConfigError> {
 
 /// The sections that benchmarks have, and that of played traces.
 fn sections() -> OptionSections {
-    OptionSections::default().and(Section::of::<PlaybackConfig>())
+    registry::sections().and(Section::of::<PlaybackConfig>())
 }
 
 /// Every default that is not left to something else.
 fn defaults() -> Table {
-    let mut all = RunConfig::default().to_table();
+    let mut all = registry::defaults().to_table();
     let played = Table::try_from(PlaybackConfig::default()).expect("options can be written as TOML");
     all.insert(PlaybackConfig::SECTION.to_owned(), toml::Value::Table(played));
     all

@@ -7,9 +7,9 @@ use doorbell_machine::overlay::nearest;
 
 use crate::benchmark::{Benchmark, Nodes};
 use crate::beside::BesideConfig;
+use crate::config::RunConfig;
 use crate::drive::DriveConfig;
-use crate::options::{OptionSections, Section};
-use crate::resolve::path_of;
+use crate::options::{OptionSections, Section, path_of};
 
 pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 
@@ -41,18 +41,21 @@ pub(crate) fn options_of(benchmarks: &[Benchmark]) -> OptionSections {
     OptionSections::of(own.chain(OF_ALL).copied())
 }
 
-impl Default for OptionSections {
-    /// Those of all benchmarks.
-    fn default() -> OptionSections {
-        options_of(BENCHMARKS)
-    }
+/// Those of all benchmarks.
+pub(crate) fn sections() -> OptionSections {
+    options_of(BENCHMARKS)
+}
+
+/// A configuration with the sections of all benchmarks, at their defaults.
+pub fn defaults() -> RunConfig {
+    RunConfig::of_options(sections())
 }
 
 /// The sections that no program has that runs in one machine: they say how a run goes, and are no node's of a network.
 pub(crate) fn sections_of_runs() -> Vec<&'static str> {
     let one = BENCHMARKS.iter().filter(|known| matches!(known.nodes, Nodes::One));
     let of_nodes: Vec<&str> = one.flat_map(|known| known.options).map(|section| section.name).collect();
-    OptionSections::default().names().into_iter().filter(|name| !of_nodes.contains(name)).collect()
+    sections().names().into_iter().filter(|name| !of_nodes.contains(name)).collect()
 }
 
 /// The benchmark called `name`.

@@ -101,7 +101,7 @@ fn every_benchmark_lists_the_options_that_it_asks_for() {
 
 #[test]
 fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() {
-    let all = OptionSections::default().names();
+    let all = sections().names();
     for name in &all {
         let set = [format!("{name}.x=1")];
         let without_sections = resolve_over(OptionSections::of([]), &set).unwrap_err();
@@ -109,7 +109,7 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
     }
     for name in &all {
         let set = [format!("{name}.no_such_key=1")];
-        let error = resolve_over(OptionSections::default(), &set).unwrap_err();
+        let error = resolve_over(sections(), &set).unwrap_err();
         assert_eq!(error.key, format!("{name}.no_such_key"), "the section needs deny_unknown_fields");
     }
     // Results have always had them in this order, those besides that are quiet, and the configuration's hash follows from it.

@@ -114,7 +114,7 @@ mod tests {
         let mut counts = zero.clone();
         counts.extend(grown.map(|(name, value)| (name.to_owned(), value)));
         let moment = |now, counts| Moment { now, own: 0, books: Vec::new(), counts };
-        let config = &RunConfig::default();
+        let config = &crate::registry::defaults();
         let span = Span {
             begin: moment(Ps::ZERO, zero),
             end: moment(Ps::from_us(1), counts),

@@ -194,7 +194,8 @@ impl Plan {
 
     /// Why no point's row can have this column, if none can.
     pub(crate) fn column_problem(&self, column: &str) -> Option<String> {
-        let configuration = toml::Table::try_from(RunConfig::default()).expect("a configuration is TOML");
+        let configuration =
+            toml::Table::try_from(doorbell_bench::defaults()).expect("a configuration is TOML");
         let is_parameter = column.split_once('.').is_some_and(|(room, _)| configuration.contains_key(room));
         // A table's column may have a unit behind the parameter's name.
         let holds = |path: &str| {
