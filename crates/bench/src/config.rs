@@ -378,7 +378,6 @@ impl RunConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::registry::defaults;
     use crate::resolve::resolve;
 

@@ -1,9 +1,11 @@
 use std::sync::atomic::AtomicBool;
 
+use doorbell_nic::LateDrops;
 use proptest::prelude::*;
 
 use super::*;
 use crate::control::Control;
+use crate::nic_totals::late_drops;
 use crate::phases::Load;
 use crate::resolve::resolve;
 

@@ -115,3 +115,77 @@ fn no_room_knows_one_that_it_may_not() {
     }
     assert!(seen >= 12, "only {seen} rooms were found");
 }
+
+/// Crates whose modules import each other in no circle, with groups of modules that are one thing.
+const WITHOUT_CIRCLES: &[(&str, &[&[&str]])] = &[("bench", &[&["config", "options"]])];
+
+/// Each module of a crate, by its path below `src`, and the modules of its own crate that it imports. Tests are left out, and so are modules
+/// above and beside a module in its own folder.
+fn imports(source: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut texts = BTreeMap::new();
+    let mut folders = vec![source.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(source).unwrap().with_extension("").display().to_string();
+            if path.is_dir() {
+                folders.push(path);
+            } else if name != "lib" && !name.ends_with("tests") {
+                let module = name.trim_end_matches("/mod").replace('/', "::");
+                let text = std::fs::read_to_string(&path).unwrap();
+                texts.insert(module, text.split("#[cfg(test)]\nmod tests").next().unwrap().to_owned());
+            }
+        }
+    }
+    let module = |path: &str| {
+        let end = path.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).unwrap_or(path.len());
+        let mut parts: Vec<&str> = path[..end].split("::").collect();
+        while !parts.is_empty() && !texts.contains_key(&parts.join("::")) {
+            parts.pop();
+        }
+        (!parts.is_empty()).then(|| parts.join("::"))
+    };
+    let imported = |text: &String| {
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let code: String = lines.flat_map(|line| [line.trim(), " "]).collect();
+        let paths = code.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
+            Some(group) => {
+                group.split('}').next().unwrap().split(',').map(|path| path.trim().to_owned()).collect()
+            }
+            None => vec![rest.to_owned()],
+        });
+        paths.filter_map(|path| module(&path)).collect()
+    };
+    texts.iter().map(|(module, text)| (module.clone(), imported(text))).collect()
+}
+
+/// A circle of imports, if there is one: modules that import nothing but each other's importers are what is left.
+fn circle(mut imports: BTreeMap<String, Vec<String>>, as_one: &[&[&str]]) -> Vec<String> {
+    let group = |name: &String| as_one.iter().position(|group| group.contains(&name.as_str()));
+    loop {
+        let left: Vec<String> = imports.keys().cloned().collect();
+        let is_free = |module: &String, of: &Vec<String>| {
+            of.iter().all(|to| {
+                to == module || !left.contains(to) || group(to).is_some() && group(to) == group(module)
+            })
+        };
+        imports.retain(|module, of| !is_free(module, of));
+        if imports.len() == left.len() {
+            return left;
+        }
+    }
+}
+
+#[test]
+fn modules_import_each_other_in_no_circle() {
+    for (room, as_one) in WITHOUT_CIRCLES {
+        let imports = imports(&crates().join(room).join("src"));
+        assert!(imports.len() > 100, "only {} modules of crates/{room} were found", imports.len());
+        let found = circle(imports, as_one);
+        assert!(found.is_empty(), "modules of crates/{room} in or above a circle of imports: {found:?}");
+    }
+    let two = [("a", vec!["b"]), ("b", vec!["a"]), ("c", vec!["a"]), ("d", vec![])];
+    let two = two.map(|(name, of)| (name.to_owned(), of.iter().map(|&to| to.to_owned()).collect()));
+    assert_eq!(circle(two.clone().into(), &[]), ["a", "b", "c"]);
+    assert!(circle(two.into(), &[&["a", "b"]]).is_empty());
+}

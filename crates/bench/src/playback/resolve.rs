@@ -82,6 +82,7 @@ fn check_key(key: &str) -> Result<(), ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::Warmup;
     use super::*;
     use crate::changes::changes;
 

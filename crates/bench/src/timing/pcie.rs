@@ -87,7 +87,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::RunConfig;
     use crate::timing::{Moment, Span};
     use doorbell_sim::Ps;
 
