@@ -1,0 +1,18 @@
+//! `fingerprint.json`: what a run did, for comparing versions of the simulator (`tests/golden`).
+
+use doorbell_machine::Machine;
+use serde_json::{Map, Value, json};
+
+use crate::figures::counters::all_counters;
+
+/// A machine's fingerprint with all counters that are not zero, if it was asked for when the run began.
+pub fn fingerprint(machine: &Machine) -> Option<Value> {
+    let mut value = json!(machine.fingerprint()?);
+    let counters: Map<String, Value> = all_counters(machine)
+        .into_iter()
+        .filter(|(_, counter)| counter.value != 0)
+        .map(|(name, counter)| (name, json!(counter.value)))
+        .collect();
+    value["counters"] = Value::Object(counters);
+    Some(value)
+}

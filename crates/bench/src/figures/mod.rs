@@ -1,0 +1,19 @@
+//! Figures of counters: what a machine counted, by frame, port and model.
+//!
+//! | File | Contents |
+//! |---|---|
+//! | `counters` | every counter of a machine, for `stats.json` |
+//! | `nic_totals` | frames lost at NICs and links, by cause |
+//! | `ports` | figures of each port |
+//! | `timing` | figures of cores, caches, interconnect and DRAM |
+//! | `ratio` | ratios of counts |
+//! | `core_counts` | instructions and cycles between two moments |
+//! | `fingerprint` | what two runs that are the same have in common |
+
+pub(crate) mod core_counts;
+pub(crate) mod counters;
+pub(crate) mod fingerprint;
+pub(crate) mod nic_totals;
+pub(crate) mod ports;
+pub(crate) mod ratio;
+pub(crate) mod timing;

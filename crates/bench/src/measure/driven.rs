@@ -1,0 +1,411 @@
+//! A benchmark whose load comes from a second node instead of a load generator: the guest's program `drive`
+//! (`guest/programs/drive.c`) over DPDK. The line that is typed at it has all times of the measurement by the nodes' common
+//! clock, so that it measures the frames of the very interval in which the test node is watched.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use doorbell_loadgen::{Arrivals, Kind, LatencySummary, Pacing, Rate, Returned};
+use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, Watched};
+use doorbell_sim::{Bytes, Clock, Ps};
+use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
+use serde::Deserialize;
+
+use crate::error::RunError;
+use crate::figures::counters::MeasuredCounters;
+use crate::measure::benchmark::Benchmark;
+use crate::plan::config::RunConfig;
+use crate::plan::dpdk::DpdkConfig;
+use crate::plan::drive::DriveConfig;
+use crate::plan::length::Length;
+use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::testbed::nodes::NodeGuest;
+use crate::testbed::nodes::NodesTestbed;
+use crate::testbed::ramp::type_line;
+use crate::testbed::steady::{Pace, SETTLED_MIN, Watch, judge};
+use crate::testbed::system::{System, why_ended};
+use crate::window::interval::{OpenInterval, meanings};
+use crate::window::losses::of_window;
+use crate::window::observe::{NodeTrace, Observe};
+use doorbell_results::{Drops, PointSummary, Steady, SteadyPhase};
+
+const READY_MARKER: &str = "drive: waiting";
+const RESULT: &str = "drive: {";
+const DONE: &str = "drive: done";
+/// Instructions of the drive node from typing the load to its first frame: the program has read it by then.
+const LEAD_INSTRUCTIONS: f64 = 12e6;
+/// A warm-up of "auto" is so many rounds of a ring, since the drive node has to know when it is over before it begins: in the
+/// second one a forwarder's receive ring has new buffers still.
+const ROUNDS: u64 = 3;
+/// And so long besides, so that it can be said whether caches are steady.
+const WARMUP_MORE: Ps = Ps::from_ms(6);
+/// The longest frame, with FCS, that fits Ethernet's usual MTU.
+const FRAME_MAX: Bytes = Bytes(1518);
+/// From the end of the measurement to the result, beside `run.drain`: it is printed by a slow console.
+const PATIENCE: Ps = Ps::from_ms(500);
+
+/// What runs in the nodes: the benchmark's guest in node 0, `drive` in node 1.
+pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeGuest; 2], ConfigError> {
+    let refused = |key: &str, problem: String| Err(ConfigError::new(key, problem));
+    let traffic = &config.loadgen.traffic;
+    if traffic.kind != Kind::Frames || benchmark.silent {
+        let problem = format!("a drive node sends test frames, and they are no load for {}", benchmark.name);
+        return refused("drive.kind", problem);
+    }
+    if !traffic.streams.is_empty() || traffic.frames.is_some() || traffic.outstanding.is_some() {
+        let problem =
+            "a drive node sends frames of one size at a steady rate, without streams, frames and outstanding";
+        return refused("loadgen.traffic", problem.to_owned());
+    }
+    if !matches!(traffic.arrivals, Arrivals::Constant | Arrivals::Jitter) {
+        let problem = "a drive node sends at equal distances; leave it out";
+        return refused("loadgen.traffic.arrivals", problem.to_owned());
+    }
+    if traffic.frame_size > FRAME_MAX {
+        let problem =
+            format!("{} is more than {FRAME_MAX}, a drive node's longest frame", traffic.frame_size);
+        return refused("loadgen.traffic.frame_size", problem);
+    }
+    if config.run.frames.is_some() {
+        return refused("run.frames", "with a drive node a measurement has a run.duration".to_owned());
+    }
+    let test = NodeGuest {
+        image: benchmark.image.to_owned(),
+        instead: None,
+        disks: Vec::new(),
+        words: (benchmark.guest_words)(config),
+        script: None,
+        ready_marker: benchmark.ready_marker.to_owned(),
+    };
+    let drive = NodeGuest {
+        image: "dpdk".to_owned(),
+        instead: None,
+        disks: Vec::new(),
+        words: "doorbell.app=drive".to_owned(),
+        script: None,
+        ready_marker: READY_MARKER.to_owned(),
+    };
+    Ok([test, drive])
+}
+
+/// What `drive` prints.
+#[derive(Debug, Deserialize)]
+struct Driven {
+    offered: u64,
+    behind: u64,
+    returned: u64,
+    arrived: u64,
+    reordered: u64,
+    altered: u64,
+    latency_ns: Option<DrivenLatency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DrivenLatency {
+    mean: f64,
+    stddev: f64,
+    min: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p99_9: f64,
+    p99_99: f64,
+    max: f64,
+}
+
+/// A measured point.
+pub struct DrivenPoint {
+    /// Its figures.
+    pub summary: PointSummary,
+    /// What the figures of the test node's port and timing models mean.
+    pub meanings: BTreeMap<String, String>,
+    /// The configuration that it was measured with, its rate and frame size filled in.
+    pub config: RunConfig,
+    /// The nodes as they were at the end, for their counters.
+    pub network: Network,
+    /// Frames that were due in the measurement and that the drive node could not send.
+    pub behind: u64,
+    /// What the counters of each node were at both ends of the measurement.
+    pub(crate) counters: Vec<MeasuredCounters>,
+    /// What was watched of the test node.
+    pub watched: Option<Watched>,
+}
+
+impl DrivenPoint {
+    /// What to know of it if the drive node was too slow for the load.
+    pub(crate) fn limit(&self) -> Option<String> {
+        (self.behind > 0).then(|| {
+            format!(
+                "the drive node could not send {} frames that were due by the end: its core (drive.ipc, drive.frequency), NIC \
+                 or link is the limit, and what was offered is less than {}",
+                self.behind, self.summary.rate
+            )
+        })
+    }
+}
+
+/// When things happen in a measurement.
+struct Times {
+    begin: Ps,
+    detail: Ps,
+    measure: Ps,
+    end: Ps,
+    give_up: Ps,
+}
+
+impl Times {
+    fn warmup(config: &RunConfig) -> Ps {
+        let Length::Auto = config.run.warmup else { return config.run.warmup.at_most(Ps::MAX) };
+        let DpdkConfig { rxd, txd, .. } = config.options();
+        let rounds = ROUNDS * u64::from(*rxd.max(txd)) * Ps::PER_SECOND;
+        (Ps(rounds / frames_per_second(config)) + WARMUP_MORE).min(config.run.warmup_limit)
+    }
+
+    fn from(now: Ps, config: &RunConfig) -> Times {
+        let drive = config.options::<DriveConfig>();
+        let lead = LEAD_INSTRUCTIONS / (drive.frequency.0 as f64 * drive.ipc);
+        let begin = now + Ps((lead * 1e12) as u64);
+        let detail = begin + Self::warmup(config);
+        let measure = match (config.core.model, config.run.settle) {
+            (CoreModel::Timed, Length::For(settle)) => detail + settle,
+            (CoreModel::Timed, Length::Auto) => detail + SETTLED_MIN,
+            (CoreModel::Functional, _) => detail,
+        };
+        let end = measure + config.run.measured_time();
+        Times { begin, detail, measure, end, give_up: end + config.run.drain }
+    }
+}
+
+/// Goes on to a time that was typed long ago; whether the nodes are steady by then can only be said.
+fn phase(
+    network: &mut Network,
+    (caches, asked): (bool, Length),
+    end: Ps,
+    control: &mut Control,
+) -> Result<Option<SteadyPhase>, RunError> {
+    let watch = Watch::begin(caches, Pace::Generators, network.longest_link(), network.seen());
+    let left = Length::For(end.saturating_sub(network.now()));
+    let phase = watch.until_steady((left, Ps::ZERO), |time| {
+        until(network, time, control)?;
+        Ok::<_, RunError>(network.seen())
+    })?;
+    Ok(phase.map(|phase| SteadyPhase { asked: asked.to_string(), ..phase }))
+}
+
+/// Measures one rate and frame size. Of what is to be observed, nodes have captures of what crosses the cable, profiles, and
+/// the trace of one of them.
+pub fn run_driven(
+    nodes: &NodesTestbed,
+    (config, benchmark): (&RunConfig, &Benchmark),
+    (rate, frame_size): (Rate, Bytes),
+    observe: &Observe,
+    control: &mut Control,
+) -> Result<DrivenPoint, RunError> {
+    let started = Instant::now();
+    let mut config = config.clone();
+    config.loadgen.traffic = config.loadgen.traffic.at_rate(rate);
+    config.loadgen.traffic.frame_size = frame_size;
+    config.loadgen.traffic.returned = (benchmark.returned)(&config);
+    let mut network = nodes.network()?;
+    observe.check_nodes(&network)?;
+    if let Some(path) = &observe.capture {
+        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
+    }
+    let what = format!("{} at {rate}", benchmark.name);
+    let trace = NodeTrace::create(observe, &network, Some(0), |_| &config, &what)?;
+    let before = network.instructions();
+    let times = Times::from(network.now(), &config);
+    let typed = load(&config, &times);
+    network.node_mut(1).console.watch(Some(DONE));
+    type_line(&mut network, 1, &typed);
+    until(&mut network, times.begin, control)?;
+    network.node_mut(0).set_mode(Mode::Warming);
+    let timed = network.node(0).timing().is_some();
+    control.begin("warming up", network.now(), Some(times.detail - network.now()));
+    let warmup = phase(&mut network, (timed, config.run.warmup), times.detail, control)?;
+    network.node_mut(0).set_mode(Mode::Detailed);
+    let settle = match timed {
+        true => {
+            control.begin("settling", network.now(), Some(times.measure - network.now()));
+            phase(&mut network, (false, config.run.settle), times.measure, control)?
+        }
+        false => None,
+    };
+    let open = OpenInterval::begin(&mut network, observe, trace.as_ref());
+    control.begin("measuring", network.now(), Some(times.end - network.now()));
+    until(&mut network, times.end, control)?;
+    let mut interval = open.end(&mut network, trace.as_ref());
+    let driven = result(&mut network, times.give_up + PATIENCE, control)?;
+    let losses = [interval.lost.with_drive(), interval.lost_behind(&network).with_drive()];
+    network.check_conservation();
+    network.finish_captures()?;
+    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
+    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
+    let asked = config.loadgen.traffic.rate_asked().to_string();
+    let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
+    summary.steady = Some(Steady { warmup, settle, ..Steady::default() });
+    summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
+    if config.loadgen.traffic.returned != Returned::Sink {
+        as_driven(&mut summary, &driven, &losses, (frame_size, interval.seconds));
+    }
+    judge(&mut summary, &config);
+    Ok(DrivenPoint {
+        meanings: meanings(&summary, &network),
+        summary,
+        config,
+        network,
+        behind: driven.behind,
+        counters: interval.take_counters(),
+        watched: interval.watched[0].take(),
+    })
+}
+
+fn frames_per_second(config: &RunConfig) -> u64 {
+    let traffic = &config.loadgen.traffic;
+    let pacing = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.port(0).link);
+    (pacing.frames_per_second().round() as u64).max(1)
+}
+
+/// The line that is typed at `drive`.
+fn load(config: &RunConfig, times: &Times) -> String {
+    let traffic = &config.loadgen.traffic;
+    let timebase = Clock::new(config.platform.timebase);
+    let station =
+        config.port(0).nic.mac_of(0).0.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let numbers = [
+        traffic.frame_len() as u64,
+        frames_per_second(config),
+        timebase.edge_at_or_after(times.begin),
+        timebase.edge_at_or_after(times.measure),
+        timebase.edge_at_or_after(times.end),
+        timebase.edge_at_or_after(times.give_up),
+        station,
+        u64::from(u32::from(traffic.source_ip)),
+        u64::from(u32::from(traffic.destination_ip)),
+        u64::from(traffic.source_port),
+        u64::from(traffic.destination_port),
+    ];
+    numbers.map(|number| number.to_string()).join(" ")
+}
+
+/// Runs to a time; anything else that ends the run is an error.
+fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), RunError> {
+    match run_network_watched(network, time, false, control)? {
+        NetworkOutcome::Time => Ok(()),
+        outcome => Err(ended(network, &outcome)),
+    }
+}
+
+/// Runs until `drive` has printed what it measured. What the test node does meanwhile still counts for that.
+fn result(network: &mut Network, patience: Ps, control: &mut Control) -> Result<Driven, RunError> {
+    match run_network_watched(network, patience, true, control)? {
+        NetworkOutcome::Nodes(nodes) if nodes == [(1, Outcome::Marker)] => {}
+        outcome => return Err(ended(network, &outcome)),
+    }
+    found(&network.node(1).console.text()).ok_or_else(|| ended(network, &NetworkOutcome::Time))
+}
+
+/// The result on a console.
+fn found(console: &str) -> Option<Driven> {
+    let line =
+        console.lines().rev().find_map(|line| line.find(RESULT).map(|at| &line[at + RESULT.len() - 1..]));
+    serde_json::from_str(line?.trim()).ok()
+}
+
+fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
+    let (node, why) = why_ended(network, outcome, "the drive node printed no result");
+    RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
+}
+
+/// Frames and round trips as the drive node counted them. What neither NICs nor the cable dropped, the guest did. `losses` are those within
+/// the measurement, and those behind it.
+fn as_driven(
+    summary: &mut PointSummary,
+    driven: &Driven,
+    [within, behind]: &[Drops; 2],
+    (frame_size, seconds): (Bytes, f64),
+) {
+    let delivered = driven.returned - driven.altered;
+    let lost = driven.offered - delivered.min(driven.offered);
+    summary.drops = of_window(within, behind, lost.saturating_sub(driven.altered));
+    let rate = |frames: u64| {
+        let per_second = frames as f64 / seconds;
+        (per_second * 1e-6, per_second * frame_size.0 as f64 * 8e-9)
+    };
+    (summary.frame_size, summary.frames_offered) = (frame_size.0, driven.offered);
+    (summary.frames_delivered, summary.frames_corrupt) = (delivered, driven.altered);
+    summary.frames_reordered = driven.reordered;
+    (summary.offered_mpps, summary.offered_gbps) = rate(driven.offered);
+    (summary.delivered_mpps, summary.delivered_gbps) = rate(delivered);
+    (summary.arrived_mpps, summary.arrived_gbps) = rate(driven.arrived);
+    summary.drop_rate = if driven.offered == 0 { 0.0 } else { lost as f64 / driven.offered as f64 };
+    summary.instructions_per_frame =
+        if delivered == 0 { 0.0 } else { summary.instructions as f64 / delivered as f64 };
+    summary.latency_ns = driven.latency_ns.as_ref().map(|l| LatencySummary {
+        frames: driven.returned,
+        mean: l.mean,
+        stddev: l.stddev,
+        min: l.min,
+        p50: l.p50,
+        p90: l.p90,
+        p99: l.p99,
+        p99_9: l.p99_9,
+        p99_99: l.p99_99,
+        max: l.max,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::resolve::resolve;
+    use crate::scenarios::registry::benchmark;
+
+    #[test]
+    fn a_load_is_a_line_of_numbers_with_times_by_the_nodes_clock() {
+        let set = [
+            "platform.timebase=10MHz",
+            "loadgen.traffic.rate=2Mpps",
+            "run.warmup=10ms",
+            "run.duration=3ms",
+            "drive.ipc=1",
+        ];
+        let config = resolve("fast", &set.map(str::to_owned)).unwrap();
+        let times = Times::from(Ps::from_ms(100), &config);
+        let numbers: Vec<u64> =
+            load(&config, &times).split_whitespace().map(|word| word.parse().unwrap()).collect();
+        // 60 bytes without FCS; 12 M instructions at 3 GHz are 4 ms; warm-up 10 ms as it is asked for, measurement 3 ms, drain 20 ms.
+        assert_eq!(numbers[..6], [60, 2_000_000, 1_040_000, 1_140_000, 1_170_000, 1_370_000]);
+        assert_eq!(numbers[6..8], [0x5254_0012_3456, 0xc612_0001]);
+        // Three rounds of 1024 descriptors at 2 Mpps are 1.536 ms.
+        let mut auto = config.clone();
+        auto.run.warmup = Length::Auto;
+        assert_eq!(Times::warmup(&auto), Ps::from_us(7536));
+    }
+
+    #[test]
+    fn the_result_is_found_among_other_lines() {
+        let console = "drive: waiting\n60 1\ndrive: {\"offered\":5,\"behind\":0,\"returned\":4,\"arrived\":3,\
+                       \"reordered\":0,\"altered\":0}\r\ndrive: done\n";
+        let driven = found(console).unwrap();
+        assert_eq!((driven.offered, driven.returned, driven.latency_ns.is_none()), (5, 4, true));
+        assert!(found("drive: {\"offered\":5").is_none());
+    }
+
+    #[test]
+    fn what_a_drive_node_cannot_send_is_refused() {
+        let key = |name: &str, set: &str| {
+            let chosen = benchmark(name).unwrap();
+            let own = chosen.defaults.iter().copied().chain([set]).map(str::to_owned).collect::<Vec<_>>();
+            driven_guests(chosen, &resolve("fast", &own).unwrap()).map_err(|error| error.key)
+        };
+        assert!(key("l3fwd", "run.seed=1").is_ok());
+        assert_eq!(key("ping", "run.seed=1").unwrap_err(), "drive.kind");
+        assert_eq!(key("testpmd", "run.frames=100").unwrap_err(), "run.frames");
+        assert_eq!(
+            key("testpmd", "loadgen.traffic.frame_size=1519B").unwrap_err(),
+            "loadgen.traffic.frame_size"
+        );
+        assert_eq!(key("testpmd", "loadgen.traffic.outstanding=4").unwrap_err(), "loadgen.traffic");
+    }
+}

@@ -1,0 +1,26 @@
+//! A played trace's files in the result folder.
+
+use serde_json::Value;
+
+use super::run::PlayedRun;
+use crate::error::RunError;
+use crate::figures::counters::stats_json;
+use crate::plan::config::RunConfig;
+use crate::store::folder::{ResultFolder, pretty};
+use crate::store::tables;
+
+/// What results call it in place of a benchmark.
+pub const TRACE: &str = "trace";
+
+/// Writes configuration and counters, and what else was observed.
+pub fn write_played(folder: &ResultFolder, config: &RunConfig, run: &PlayedRun) -> Result<(), RunError> {
+    for (name, contents) in &run.observed.files {
+        folder.write(name, contents)?;
+    }
+    let hash = folder.write_config(config)?;
+    if !run.summary.memory_over_time.is_empty() {
+        folder.write("memory.csv", &tables::memory(&run.summary.memory_over_time))?;
+    }
+    let stats = stats_json(&hash, [(String::new(), &run.measured, run.counters.clone())]);
+    folder.write("stats.json", &pretty(&Value::Object(stats)))
+}

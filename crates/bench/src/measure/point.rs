@@ -1,0 +1,258 @@
+//! One offered load: warm up, measure, drain, and account for every frame.
+//!
+//! Loss is counted frame by frame: a frame of the window that has not come back when the traffic has drained is lost, and
+//! the NIC's counters say why. What the NIC accepted and did not send back, the guest dropped.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use doorbell_loadgen::{Measurement, Rate, StageBook, TrafficConfig};
+use doorbell_machine::Machine;
+use doorbell_sim::{Bytes, Frame};
+use doorbell_wire::pcap::PcapFile;
+
+use crate::error::RunError;
+use crate::figures::counters::MeasuredCounters;
+use crate::figures::nic_totals::{late_drops, nic_totals};
+use crate::figures::ports;
+use crate::figures::ratio::{for_each, per};
+use crate::figures::timing;
+use crate::plan::config::RunConfig;
+use crate::plan::counting::{Counted, Counting};
+use crate::plan::workload::NO_TRAFFIC;
+use crate::testbed::control::Control;
+use crate::testbed::corunners;
+use crate::testbed::session::Session;
+use crate::testbed::steady::measured;
+use crate::window::observe::{Delivered, Observe, Observed, Trace, digest};
+use crate::window::phases::{Load, Run};
+use crate::window::window::Window;
+use doorbell_results::{Drops, PointSummary, WindowSummary};
+
+/// Bytes of each frame that a capture keeps: all of any frame.
+pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
+
+/// A measured point.
+pub struct Point {
+    /// Its figures.
+    pub summary: PointSummary,
+    /// What the figures of its ports mean.
+    pub meanings: BTreeMap<String, String>,
+    /// The configuration that it was measured with, its rate and frame size filled in.
+    pub config: RunConfig,
+    /// The machine as it was at the end, for its counters.
+    pub machine: Machine,
+    /// What these were at both ends of the measurement.
+    pub(crate) counters: MeasuredCounters,
+    /// What the generators measured, all ports together.
+    pub measurement: Measurement,
+    /// Frames that the capture has, if one was written.
+    pub captured: Option<u64>,
+    /// What else was observed.
+    pub observed: Observed,
+}
+
+/// Measures one rate and frame size. With `capture`, writes the wire of port 0 to that file.
+pub fn run_point(
+    session: &Session,
+    rate: Rate,
+    frame_size: Bytes,
+    capture: Option<&Path>,
+    control: &mut Control,
+) -> Result<Point, RunError> {
+    let observe = Observe { capture: capture.map(Path::to_owned), ..Observe::default() };
+    run_point_observed(session, rate, frame_size, &observe, control)
+}
+
+/// The same, with whatever is to be observed.
+pub fn run_point_observed(
+    session: &Session,
+    rate: Rate,
+    frame_size: Bytes,
+    observe: &Observe,
+    control: &mut Control,
+) -> Result<Point, RunError> {
+    let traffic = TrafficConfig { frame_size, ..session.config().loadgen.traffic.clone() };
+    run_point_sent(session, (&traffic, rate), observe, control)
+}
+
+/// The same with traffic of its own, whatever the session's is.
+pub(crate) fn run_point_sent(
+    session: &Session,
+    (traffic, rate): (&TrafficConfig, Rate),
+    observe: &Observe,
+    control: &mut Control,
+) -> Result<Point, RunError> {
+    let started = Instant::now();
+    let mut machine = session.machine()?;
+    let config = loaded(session, traffic.at_rate(rate));
+    let watch = observe.request(&machine)?;
+    machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
+    if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
+        port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
+    }
+    let traced = match session.workload().silent {
+        true => session.workload().name.clone(),
+        false => {
+            let length = Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64);
+            format!("{}, frames of {length} at {rate}", session.workload().name)
+        }
+    };
+    let trace =
+        observe.trace.as_deref().map(|path| Trace::create(path, &machine, &config, &traced)).transpose()?;
+    let booted = machine.instructions();
+    let loads = Load::of_ports(&config, session.workload());
+    let (guest, params) = (session.guest(), &config.run);
+    let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
+    run.preload()?;
+    let (mut window, watched) = run.measure(&config, watch.as_ref(), trace.as_ref())?;
+    let traced = trace.map(Trace::finish).transpose()?;
+    window.settled = run.drain()?;
+    machine.check_conservation();
+    let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
+        Some(capture) => Some(capture.finish()?),
+        None => None,
+    };
+    let host_seconds = started.elapsed().as_secs_f64();
+    let executed = machine.instructions() - booted;
+    let measurement = merged_measurement(&machine);
+    let counted = Counted::of(session, window.edges.as_ref(), control)?;
+    let counters = window.counters.clone();
+    let cost = (host_seconds, executed);
+    let mut summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
+    let mut meanings = ports::meanings(&machine);
+    meanings.extend(session.workload().counting.into_iter().flat_map(Counting::meanings));
+    meanings.extend(timing::meanings(&summary));
+    if session.workload().silent {
+        summary.rate = NO_TRAFFIC.to_owned();
+    }
+    let watched = (watched.unwrap_or_default(), traced);
+    let mut observed = digest(observe, session.image(), &mut machine, watched)?;
+    (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
+    Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
+}
+
+/// The session's configuration with this traffic.
+pub(crate) fn loaded(session: &Session, traffic: TrafficConfig) -> RunConfig {
+    let mut config = session.config().clone();
+    config.loadgen.traffic = TrafficConfig { returned: session.workload().returned, ..traffic };
+    config
+}
+
+pub(crate) fn merged_measurement(machine: &Machine) -> Measurement {
+    let mut measurements = machine.ports().iter().filter_map(|port| port.loadgen.measurement());
+    let mut all = measurements.next().expect("a window was begun at every generator").clone();
+    measurements.for_each(|other| all.merge(other));
+    all
+}
+
+fn merged_stages(machine: &Machine) -> StageBook {
+    let mut all = StageBook::default();
+    machine.stages.iter().for_each(|book| all.merge(book));
+    all
+}
+
+pub(crate) fn summarise(
+    session: &Session,
+    config: &RunConfig,
+    machine: &Machine,
+    measurement: &Measurement,
+    (window, counted): (Window, Option<Counted>),
+    (host_seconds, executed): (f64, u64),
+) -> Result<PointSummary, RunError> {
+    let figures = figures(machine, measurement, counted.as_ref());
+    let (drops, late) = drops(machine, (measurement, &figures), &window)?;
+    let [begun, ended] = &window.span;
+    let (cycles, wire_share) = (window.core_cycles(config), begun.wire_share(ended));
+    let timing = window.timed.map(|(begin, end)| {
+        let frames = figures.frames_delivered;
+        let span = timing::Span { begin, end, frames, instructions: window.instructions, config };
+        (timing::figures(&span, machine), timing::cores(&span))
+    });
+    let (timing, cores) = timing.unzip();
+    let beside = corunners::figures(window.beside.each_ref().map(Vec::as_slice), config, figures.seconds);
+    let mut ports = window.ports;
+    if let Some(counted) = counted {
+        counted.tell(&mut ports);
+    }
+    let frame_size = match config.loadgen.traffic.streams.is_empty() {
+        true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
+        false => machine.ports()[0].loadgen.mean_frame_size().0,
+    };
+    let mut point = PointSummary {
+        benchmark: session.workload().name.clone(),
+        config_hash: config.hash(),
+        rate: config.loadgen.traffic.rate_asked().to_string(),
+        drops,
+        frames_late: late,
+        outstanding: config.loadgen.traffic.outstanding.filter(|_| !session.workload().silent),
+        latency_stages_ns: merged_stages(machine).summary(),
+        latency_stages_by_queue: (0..)
+            .zip(&machine.stages)
+            .flat_map(|(port, book)| book.by_queue(port))
+            .collect(),
+        instructions: window.instructions,
+        ipc: per(window.instructions as f64, cycles),
+        instructions_per_frame: for_each(window.instructions, figures.frames_delivered),
+        host_seconds,
+        host_mips: per(executed as f64 / 1e6, host_seconds),
+        state_hash: format!("{:016x}", machine.state_hash()),
+        timing,
+        cores: cores.unwrap_or_default(),
+        timer_ticks: Some(window.counters.timer_ticks(machine)),
+        interrupts_per_second: ports::interrupts_per_second(&ports, figures.seconds),
+        ports,
+        wire_share,
+        steady: window.steady,
+        memory_over_time: window.memory,
+        beside,
+        ..PointSummary::of_window(figures, frame_size)
+    };
+    let measured = measured(&point, &window.queues, config.run.asked());
+    point.set_measured(measured);
+    Ok(point)
+}
+
+/// A window's figures. Where its program counts what it has seen, nothing else was delivered.
+pub(crate) fn figures(
+    machine: &Machine,
+    measurement: &Measurement,
+    counted: Option<&Counted>,
+) -> WindowSummary {
+    let figures = measurement.summary(machine.now());
+    match counted {
+        Some(counted) => counted.of_seen(figures),
+        None => figures,
+    }
+}
+
+/// The window's losses by cause, and how many more came back too late. More losses with a cause than frames that are missing would make each of them doubtful: then
+/// there is no result.
+fn drops(
+    machine: &Machine,
+    (measurement, figures): (&Measurement, &WindowSummary),
+    window: &Window,
+) -> Result<(Drops, u64), RunError> {
+    let (begin, end) = (&window.begin, &window.end);
+    // Way in and NICs are looked at when the window's frames are there.
+    let mut drops = end.of_arrived(begin, &late_drops(machine), measurement.spoilt());
+    let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
+    let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
+    // Answers to ARP and the like are lost as test frames are.
+    let others = (end.sent - begin.sent).saturating_sub(figures.frames_offered);
+    if named > missing + others {
+        return Err(RunError::Books { missing, others, named });
+    }
+    // What a NIC still holds was not dropped, nor what may still come back: the drain was too short for it. Some of what it
+    // holds may be from before the window.
+    let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
+    let unnamed = missing.saturating_sub(named + inside);
+    // What the generators gave up was not lost where it came back after that, be it while the machine drained.
+    let late = (nic_totals(machine).late - begin.late).min(unnamed);
+    if window.settled {
+        drops.guest = unnamed - late;
+    }
+    drops.unknown = missing.saturating_sub(named + drops.guest + late);
+    Ok((drops, late))
+}

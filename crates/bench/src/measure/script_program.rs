@@ -1,0 +1,47 @@
+//! What a script may be: lines of a shell, or a program for the guest's processor.
+
+use crate::error::RunError;
+
+/// Refuses what no guest could run.
+pub(crate) fn check_program(content: &[u8]) -> Result<(), RunError> {
+    const RISCV: u16 = 243;
+    let fail = |problem: String| Err(RunError::Script(problem));
+    if content.is_empty() {
+        return fail("the script is empty".into());
+    }
+    match content {
+        [0x7f, b'E', b'L', b'F', rest @ ..] => match rest.get(14..16).map(|m| [m[0], m[1]]) {
+            Some(machine) if u16::from_le_bytes(machine) == RISCV => Ok(()),
+            _ => fail(
+                "the script is a program for another machine than RISC-V; compile it with riscv64-linux-gnu-gcc"
+                    .into(),
+            ),
+        },
+        [b'#', b'!', rest @ ..] if rest.split(|byte| *byte == b'\n').next().is_some_and(|l| l.ends_with(b"\r")) => {
+            fail("the script's lines end as on Windows (CR LF), so the guest would not find its interpreter".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::measure::script::Script;
+
+    #[test]
+    fn what_no_guest_could_run_is_refused() {
+        let elf = |machine: u8| {
+            let mut bytes = b"\x7fELF".to_vec();
+            bytes.resize(64, 0);
+            bytes[18] = machine;
+            bytes
+        };
+        let refused = |content: Vec<u8>| Script::new(content, &[]).unwrap_err().to_string();
+        assert!(refused(Vec::new()).contains("empty"));
+        assert!(refused(elf(62)).contains("another machine"));
+        assert!(refused(elf(0)[..19].to_vec()).contains("another machine"));
+        assert!(refused(b"#!/bin/sh\r\necho hello\r\n".to_vec()).contains("CR LF"));
+        assert!(Script::new(elf(243), &[]).is_ok());
+        assert!(Script::new(b"echo hello".to_vec(), &[]).is_ok());
+    }
+}

@@ -1,0 +1,437 @@
+//! What benchmarks share that move bytes or transactions between two nodes, iperf, netperf, redis, web and nfs: the client is told what to do on its
+//! console; a part of what it does is measured, by what crosses the cable.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
+use doorbell_results::{Behind, PointSummary, Samples, Steady, SteadyPhase, TransferFigures};
+use doorbell_sim::Ps;
+use doorbell_sim::stats::Stats as _;
+use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunError;
+use crate::figures::ratio::per;
+use crate::measure::benchmark::{Measured, NodesLoad};
+use crate::plan::config::RunConfig;
+use crate::plan::counting::{Counted, Counting};
+use crate::plan::length::Length;
+use crate::plan::options::Options;
+use crate::request::planned::profile_test_node;
+use crate::scenarios::roles::Pair;
+use crate::scenarios::shards;
+use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::testbed::nodes::NodeGuest;
+use crate::testbed::nodes::NodesTestbed;
+use crate::testbed::ramp::{PATIENCE, RunUp};
+use crate::testbed::steady::{MEASURED, Pace, Watch, judge};
+use crate::testbed::system::{System, why_ended};
+use crate::testbed::ticks::{Ticks, until_ready};
+use crate::window::ids_monitor::Edges;
+use crate::window::interval::{Interval, OpenInterval, meanings};
+use crate::window::observe::{NodeTrace, Observe};
+use crate::window::progress_series::Course;
+use crate::window::transfer_counts::{Load, Moved, Side};
+
+/// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
+const PARTS: u64 = 40;
+/// The capture of the cable behind a gateway.
+const BEHIND_PCAP: &str = "wire-behind.pcap";
+/// A drive node that is idle for less may be what limits the transfer.
+const IDLE_LEAST: f64 = 0.05;
+
+/// How a transfer is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TransferConfig {
+    /// Measure so many samples of `run.duration` each, one after the other, 1 to 1000 (without this, one). Their coefficient of variation is told.
+    #[serde(skip_serializing_if = "is_one")]
+    pub samples: u32,
+}
+
+/// Configurations from before there were samples keep their hash.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_one(samples: &u32) -> bool {
+    *samples == 1
+}
+
+impl Default for TransferConfig {
+    fn default() -> Self {
+        TransferConfig { samples: 1 }
+    }
+}
+
+impl Options for TransferConfig {
+    const SECTION: &'static str = "transfer";
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+        match self.samples {
+            1..=1000 => Ok(()),
+            other => Err(ConfigError::new("transfer.samples", format!("{other} is not from 1 to 1000"))),
+        }
+    }
+}
+
+/// What was measured of a test.
+pub(crate) struct Found<T> {
+    interval: Interval,
+    /// How it came to its pace, if it is a part.
+    steady: Option<Steady>,
+    /// What the program itself says of a whole one.
+    said: Option<T>,
+}
+
+/// A test on its way.
+pub(crate) struct Test<'a, 'c, 'n> {
+    network: &'a mut Network,
+    config: &'a RunConfig,
+    observe: &'a Observe,
+    trace: Option<&'a NodeTrace>,
+    control: &'a mut Control<'c>,
+    load: &'a Load,
+    course: Course,
+    samples: Vec<f64>,
+    edges: Edges<'n>,
+}
+
+impl Test<'_, '_, '_> {
+    fn moved(&self) -> Moved {
+        self.load.moved(&Side::both(self.network))
+    }
+
+    /// Runs to a time; anything else that ends the run is an error.
+    fn until(&mut self, time: Ps) -> Result<(), RunError> {
+        run_to(self.network, time, self.load, self.control)?;
+        self.course.look(self.network.complete_until(), self.moved());
+        Ok(())
+    }
+
+    /// Lets the client begin, and waits for more than talk.
+    pub fn begin_and_wait(&mut self) -> Result<(), RunError> {
+        let Test { network, control, load, .. } = self;
+        match load.start.begin_and_wait(network, |network, time| run_to(network, time, load, control))? {
+            true => Ok(()),
+            false => Err(ended(network, load, &NetworkOutcome::Time)),
+        }
+    }
+
+    /// Measures a part of a transfer that goes on: the test node's caches warm up while it comes to its pace, then everything is timed.
+    pub fn part<T>(&mut self) -> Result<Found<T>, RunError> {
+        let run = &self.config.run;
+        let timed = self.network.node(0).timing().is_some();
+        self.network.node_mut(0).set_mode(Mode::Warming);
+        let warmup = self.phase("warmup", timed, (run.warmup, run.warmup_limit))?;
+        let mut steady = Steady { warmup, ..Steady::default() };
+        if timed {
+            self.network.node_mut(0).set_mode(Mode::Detailed);
+            steady.settle = self.phase("settle", false, (run.settle, run.settle_limit))?;
+        }
+        self.edges.keep(self.network);
+        let open = OpenInterval::begin(self.network, self.observe, self.trace);
+        self.samples(timed)?;
+        self.edges.keep(self.network);
+        Ok(Found { interval: open.end(self.network, self.trace), steady: Some(steady), said: None })
+    }
+
+    /// Measures a whole test, from the start of the client to its end, timed from the beginning. `read` finds on the client's console what it
+    /// says of it.
+    pub fn whole<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Found<T>, RunError> {
+        self.network.node_mut(0).set_mode(Mode::Detailed);
+        self.edges.keep(self.network);
+        let open = OpenInterval::begin(self.network, self.observe, self.trace);
+        self.load.start.begin(self.network);
+        self.control.begin("measuring", self.network.now(), None);
+        self.run_to_the_end()?;
+        self.edges.keep(self.network);
+        let client = self.load.start.client;
+        let powered_off = || NetworkOutcome::Nodes(vec![(client, Outcome::PowerOff { code: 0 })]);
+        let said = read(&self.network.node(client).console.text());
+        let said = said.ok_or_else(|| ended(self.network, self.load, &powered_off()))?;
+        Ok(Found { interval: open.end(self.network, self.trace), steady: None, said: Some(said) })
+    }
+
+    /// The measurement: samples one after the other, each in parts.
+    fn samples(&mut self, timed: bool) -> Result<(), RunError> {
+        let begun = self.network.complete_until();
+        let (samples, length) =
+            (u64::from(self.config.options::<TransferConfig>().samples), self.config.run.measured_time());
+        // A functional run would be cut within blocks.
+        let parts = if timed && self.load.in_parts { (PARTS / samples).max(1) } else { 1 };
+        self.begin_phase(MEASURED);
+        self.control.begin("measuring", begun, Some(Ps(length.0.saturating_mul(samples))));
+        for sample in 0..samples {
+            let (from, before) = (self.network.complete_until(), self.moved());
+            for part in 1..=parts {
+                let end = u128::from(length.0) * u128::from(sample * parts + part) / u128::from(parts);
+                self.until(begun + Ps(end as u64))?;
+            }
+            let moved = self.moved().since(&before);
+            let seconds = self.network.complete_until().saturating_sub(from).as_secs_f64();
+            self.samples.push(match self.load.transaction {
+                Some(_) => per(moved.transactions, seconds),
+                None => moved.gbps(seconds),
+            });
+        }
+        Ok(())
+    }
+
+    fn begin_phase(&mut self, phase: &'static str) {
+        self.course.begin(phase);
+        self.course.look(self.network.complete_until(), self.moved());
+    }
+
+    /// A phase in which the test node's caches are to become steady, or queues; and the pace of the transfer.
+    fn phase(
+        &mut self,
+        name: &'static str,
+        caches: bool,
+        length: (Length, Ps),
+    ) -> Result<Option<SteadyPhase>, RunError> {
+        self.begin_phase(name);
+        let said = if caches { "warming up" } else { "settling" };
+        self.control.begin(said, self.network.now(), length.0.given());
+        let network = &*self.network;
+        let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.seen());
+        let ticks = caches.then(|| Ticks::begin(network.now(), network.timers()));
+        until_ready(watch, ticks, length, |time| {
+            self.until(time)?;
+            Ok((self.network.seen(), self.network.timers()))
+        })
+    }
+
+    /// What moved, as the cable shows it, and how it went.
+    fn figures(&self, interval: &Interval) -> TransferFigures {
+        let unit = if self.load.transaction.is_some() { "transactions/s" } else { "Gbps" };
+        let load = self.load;
+        let sides = Side::both_in(interval);
+        let (moved, seconds) = (load.moved(&sides), interval.seconds);
+        let (counted, data) = (load.transaction.is_some(), &sides[load.data()].carried);
+        let per_second = counted.then(|| per(moved.transactions, seconds));
+        let [test, drive] = [0, 1].map(|node| Idle::of(self.network, node, interval));
+        let [server, client] = [1 - load.start.client, load.start.client];
+        TransferFigures {
+            load: load.name.clone(),
+            connections: load.connections,
+            bytes_sent: data.tcp_payload + data.udp_payload,
+            bytes_received: moved.bytes,
+            seconds,
+            goodput_gbps: (!counted).then(|| moved.gbps(seconds)),
+            transactions: counted.then_some(moved.transactions as u64),
+            transactions_per_second: per_second,
+            round_trip_us: per_second.and_then(|rate| load.round_trip_us(rate)),
+            said: BTreeMap::new(),
+            wire_to_client: interval.sent[server].clone(),
+            wire_to_server: interval.sent[client].clone(),
+            nic_drops: [server, client].map(|node| interval.lost.by_port[node][0].at_nics()),
+            node_instructions: [server, client].map(|node| interval.instructions[node]),
+            test_idle: test.all,
+            drive_idle: drive.all,
+            test_least_idle: Some(test.least),
+            drive_least_idle: Some(drive.least),
+            behind: self.behind(interval),
+            cores: shards::figures(load, interval),
+            watched: None,
+            over_time: self.course.parts(counted),
+            samples: Samples::of(unit, self.config.run.measured_time().as_secs_f64(), self.samples.clone()),
+        }
+    }
+
+    /// A server behind a gateway, which is node 2, on the second cable.
+    fn behind(&self, interval: &Interval) -> Option<Behind> {
+        let wires = interval.sent.get(2..4)?;
+        let idle = Idle::of(self.network, 2, interval);
+        Some(Behind {
+            wire_to_server: wires[0].clone(),
+            wire_to_gateway: wires[1].clone(),
+            nic_drops: [&interval.lost.by_port[2][0], &interval.lost.by_port[0][1]]
+                .map(|drops| drops.at_nics()),
+            instructions: interval.instructions[2],
+            idle: idle.all,
+            least_idle: Some(idle.least),
+        })
+    }
+
+    /// Runs on until the client is switched off.
+    fn run_to_the_end(&mut self) -> Result<(), RunError> {
+        let patience = self.network.now() + PATIENCE;
+        let ends_well = |nodes: &[(usize, Outcome)]| {
+            nodes.iter().all(|(_, outcome)| matches!(outcome, Outcome::PowerOff { code: 0 }))
+        };
+        while !self.network.is_off(self.load.start.client) {
+            match run_network_watched(self.network, patience, false, self.control)? {
+                NetworkOutcome::Nodes(nodes) if ends_well(&nodes) => {}
+                outcome => return Err(ended(self.network, self.load, &outcome)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run_to(network: &mut Network, time: Ps, load: &Load, control: &mut Control) -> Result<(), RunError> {
+    match run_network_watched(network, time, false, control)? {
+        NetworkOutcome::Time => Ok(()),
+        outcome => Err(ended(network, load, &outcome)),
+    }
+}
+
+/// Why a test failed: the program's own words, if it has some.
+fn ended(network: &Network, load: &Load, outcome: &NetworkOutcome) -> RunError {
+    let program = load.program;
+    let said = (load.failure)(&network.node(load.start.client).console.text());
+    let (node, why) = match said {
+        Some(problem) => (0, format!("{program}: {problem}")),
+        None => {
+            let late = format!("{program} did not come to its end, or to sending, in {PATIENCE}");
+            why_ended(network, outcome, &late)
+        }
+    };
+    RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
+}
+
+/// In what share of an interval a node's cores had nothing to do.
+struct Idle {
+    /// All of them.
+    all: f64,
+    /// The one that had least rest.
+    least: f64,
+}
+
+impl Idle {
+    /// A timed core's books say when it slept. Of a functional one these are the slots that instructions have not taken.
+    fn of(network: &Network, node: usize, interval: &Interval) -> Idle {
+        let (config, window) = (network.node(node).config(), &interval.nodes[node]);
+        let by_hart = window.by_hart.iter().enumerate().map(|(hart, instructions)| {
+            let core = config.hart(hart).core;
+            let idle = match &window.timed {
+                Some((begin, end)) => {
+                    let own = end.books[hart].since(&begin.books[hart]);
+                    per(own.cpi_idle as f64, own.cycles as f64)
+                }
+                None => 1.0 - *instructions as f64 / (core.frequency.0 as f64 * interval.seconds * core.ipc),
+            };
+            idle.clamp(0.0, 1.0)
+        });
+        let by_hart: Vec<f64> = by_hart.collect();
+        let all = by_hart.iter().sum::<f64>() / by_hart.len().max(1) as f64;
+        Idle { all, least: by_hart.into_iter().fold(1.0, f64::min) }
+    }
+}
+
+/// Measures a load that has been run up to its pace, or has not yet begun, as `run` does it, and writes what there is of it. `add` puts into the
+/// summary what else the benchmark knows, and is given what its program says of a whole test.
+pub(crate) fn measure<T>(
+    nodes: &NodesTestbed,
+    load: &NodesLoad,
+    own: &Load,
+    control: &mut Control,
+    run: impl FnOnce(&mut Test) -> Result<Found<T>, RunError>,
+    add: impl FnOnce(&mut PointSummary, Option<T>),
+) -> Result<Measured, RunError> {
+    let NodesLoad { benchmark, config, observe, folder, .. } = *load;
+    let started = Instant::now();
+    let mut network = nodes.network()?;
+    observe.check_nodes(&network)?;
+    network.follow_flows(0);
+    network.follow_ports(0, &own.servers.concat());
+    if let Some(path) = &observe.capture {
+        let files = [path.clone(), path.with_file_name(BEHIND_PCAP)];
+        for (link, file) in files.iter().enumerate().take(network.config().links.len()) {
+            network.capture(link, PcapFile::create(file, WHOLE_FRAMES)?);
+        }
+    }
+    let what = format!("{}, {}", benchmark.name, own.name);
+    let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
+    let before = network.instructions();
+    let mut test = Test {
+        network: &mut network,
+        config,
+        observe,
+        trace: trace.as_ref(),
+        control,
+        load: own,
+        course: Course::default(),
+        samples: Vec::new(),
+        edges: Edges::of(nodes, own.counting),
+    };
+    let Found { mut interval, steady, said } = run(&mut test)?;
+    let mut figures = test.figures(&interval);
+    let edges = test.edges;
+    network.check_conservation();
+    network.finish_captures()?;
+    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
+    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
+    let mut summary = interval.point((benchmark.name, own.name.clone()), config, &network, own.data(), host);
+    summary.steady = steady;
+    let counted = edges.counted(config.port(0).link.overhead, control)?;
+    figures.watched = counted.as_ref().map(Counted::watched);
+    into_summary(figures, &mut summary, control);
+    add(&mut summary, said);
+    judge(&mut summary, config);
+    if let Some(counted) = counted {
+        counted.tell(&mut summary.ports);
+    }
+    profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
+    folder.write_nodes(config, &network, &interval.take_counters())?;
+    let mut meanings = meanings(&summary, &network);
+    meanings.extend(own.counting.into_iter().flat_map(Counting::meanings));
+    Ok(Measured { config: config.clone(), meanings, summary })
+}
+
+/// Options that say what moves, and between whom.
+pub(crate) trait Transfers {
+    fn load(&self) -> Load;
+    fn pair(&self) -> Pair;
+}
+
+/// What runs in the nodes.
+pub(crate) fn guests<T: Options + Transfers>(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
+    Ok(config.options::<T>().pair().guests(config))
+}
+
+/// A load without end is at its pace when measurements begin.
+pub(crate) fn run_up<T: Options + Transfers>(config: &RunConfig) -> Option<RunUp> {
+    Some(config.options::<T>().load().start)
+}
+
+/// Measures a part of it, once.
+pub(crate) fn measure_part<T: Options + Transfers>(
+    nodes: &NodesTestbed,
+    load: &NodesLoad,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
+    let own = load.config.options::<T>().load();
+    measure(nodes, load, &own, control, |test| test.part::<()>(), |_, _| {})
+}
+
+/// Puts into a summary how it went, and says so if the drive node may have been the limit.
+fn into_summary(course: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
+    if let Some(line) = limit(&course) {
+        (control.say)(&line);
+    }
+    summary.transfer = Some(course);
+}
+
+/// What to say if a drive node may be what limits the transfer.
+fn limit(figures: &TransferFigures) -> Option<String> {
+    let (who, idle) = figures.busiest_drive();
+    (idle < IDLE_LEAST).then(|| {
+        format!(
+            "a core of the {who} was idle for {:.1} % of the time only: it may be the limit, and not the test node; make it faster \
+             (drive.frequency, drive.ipc)",
+            idle * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_node_without_rest_is_told() {
+        let of = |drive_idle| limit(&TransferFigures { drive_idle, ..TransferFigures::default() });
+        assert!(of(0.04).unwrap().contains("drive.ipc") && of(0.05).is_none());
+    }
+}

@@ -1,0 +1,204 @@
+//! Programs on several cores, `SECTION.cores`: what a machine must have for them, and what their guests are told.
+
+use doorbell_loadgen::{Field, SweepConfig};
+use doorbell_machine::{ConfigError, HARTS_MAX};
+use doorbell_nic::NicModel;
+use doorbell_nic::e82576::QUEUES;
+
+use crate::plan::config::RunConfig;
+use crate::plan::options::Setting;
+
+/// Configurations from before there were several keep their hash.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+pub(crate) fn is_one(cores: &u32) -> bool {
+    *cores == 1
+}
+
+/// Whether there are as many harts, and as many queues each way on every port.
+pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+    let fail = |problem: String| Err(ConfigError::new(key, problem));
+    if !(1..=QUEUES as u32).contains(&cores) {
+        return fail(format!("{cores} is not from 1 to {QUEUES}, the queues of an 82576"));
+    }
+    if cores == 1 {
+        return Ok(());
+    }
+    check_harts(key, cores, config)?;
+    match port_with_one_queue(config) {
+        Some(port) => fail(format!("{cores}, and port {port}'s 82540EM has one queue; set nic.model=82576")),
+        None => Ok(()),
+    }
+}
+
+/// Settings that a number of cores needs: as many harts, and a NIC with as many queues.
+pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
+    let mut settings = follow_harts(cores, config);
+    if cores > 1 && config.nic.model == NicModel::E82540em {
+        settings.push(("nic.model", "82576".into()));
+    }
+    settings
+}
+
+/// The same of programs whose harts share the NIC's queues.
+pub(crate) fn follow_harts(harts: u32, config: &RunConfig) -> Vec<Setting> {
+    // More than there can be is refused as a number of cores.
+    let harts = harts.min(HARTS_MAX);
+    let whole = harts.next_multiple_of(config.platform.threads.max(1));
+    let needed = (harts > config.platform.harts).then(|| ("platform.harts", i64::from(whole).into()));
+    needed.into_iter().collect()
+}
+
+/// The first port whose card has one queue each way, if there is one.
+pub(crate) fn port_with_one_queue(config: &RunConfig) -> Option<usize> {
+    (0..config.platform.nics as usize).find(|&port| config.port(port).nic.model == NicModel::E82540em)
+}
+
+/// Whether there are as many harts.
+pub(crate) fn check_harts(key: &str, cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+    let harts = config.platform.harts;
+    if cores > harts {
+        let problem =
+            format!("{cores}, and the machine has {harts} hart(s); set platform.harts={cores} or more");
+        return Err(ConfigError::new(key, problem));
+    }
+    Ok(())
+}
+
+/// What a program is told of so many cores, one on each hart from the first on; of one, nothing.
+pub(crate) fn words(cores: u32) -> String {
+    if cores == 1 {
+        return String::new();
+    }
+    let lcores: Vec<String> = (0..cores).map(|core| format!("{core}@{core}")).collect();
+    format!(" doorbell.cores={cores} doorbell.lcores={}", lcores.join(","))
+}
+
+/// What a run of a program on `cores` cores, which `key` sets, should know: harts without work, and that RSS keeps a flow on one queue.
+pub(crate) fn remark(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
+    joined([spare_harts(key, cores, config), one_flow(cores, config).map(str::to_owned)])
+}
+
+/// That all traffic is one flow, where there are several cores.
+pub(crate) fn one_flow(cores: u32, config: &RunConfig) -> Option<&'static str> {
+    let said = "; this is one flow, which RSS keeps on one queue of a port: --flows 1000 sends many";
+    (cores > 1 && is_one_flow(config, |_| true)).then_some(said)
+}
+
+/// The same where the program has RSS take addresses alone.
+pub(crate) fn remark_of_addresses(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
+    let of_addresses = |field| matches!(field, Field::SourceIp | Field::DestinationIp);
+    let one_flow = "; l3fwd has RSS take addresses alone, and all frames have the same, which keeps them on one queue of a port: \
+         --set 'loadgen.traffic.streams=[{sweeps=[{field=\"source-ip\",count=1000}]}]' sends many";
+    let flows = (cores > 1 && is_one_flow(config, of_addresses)).then_some(one_flow);
+    joined([spare_harts(key, cores, config), flows.map(str::to_owned)])
+}
+
+fn joined(remarks: [Option<String>; 2]) -> Option<String> {
+    let all: String = remarks.into_iter().flatten().collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// A note where the machine has more harts than the program uses: the setting by which it uses them.
+fn spare_harts(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
+    let harts = config.measured_harts() as u32;
+    let most = harts.min(QUEUES as u32);
+    (cores < most).then(|| format!("; it uses {cores} of {harts} harts: --set {key}={most} for {most}"))
+}
+
+/// Whether all frames have the same in those of RSS' fields that count.
+fn is_one_flow(config: &RunConfig, counts: impl Fn(Field) -> bool) -> bool {
+    let of_rss = [Field::SourceIp, Field::DestinationIp, Field::SourcePort, Field::DestinationPort];
+    let varies =
+        |sweep: &SweepConfig| sweep.count > 1 && of_rss.contains(&sweep.field) && counts(sweep.field);
+    match &config.loadgen.traffic.streams[..] {
+        [] => true,
+        [stream] => stream.capture.is_none() && !stream.sweeps.iter().any(varies),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_machine::InterruptsKind;
+    use doorbell_nic::NicModel;
+
+    use crate::request::resolve::on_fast;
+    use crate::scenarios::registry::benchmark;
+
+    #[test]
+    fn every_program_with_cores_is_refused_more_than_harts_or_queues() {
+        for (of, section) in
+            [("testpmd", "testpmd"), ("l3fwd", "l3fwd"), ("touchfwd", "touch"), ("rxptx", "rxptx")]
+        {
+            let key = format!("{section}.cores");
+            let cores = |count: u32| format!("{key}={count}");
+            let (four, seventeen) = (cores(4), cores(17));
+            let whole = [&four, "platform.harts=4", "nic.model=82576"];
+            let words = benchmark(of).unwrap().workload(&on_fast(&whole).unwrap()).words;
+            assert!(words.contains("doorbell.cores=4 doorbell.lcores=0@0,1@"), "{words}");
+            for (set, says) in [
+                (&[&four, "platform.harts=1"][..], "4, and the machine has 1 hart(s); set platform.harts=4"),
+                (&[&four, "nic.model=82540em"], "4, and port 0's 82540EM has one queue; set nic.model=82576"),
+                (&[&seventeen, "platform.harts=16"], "17 is not from 1 to 16, the queues of an 82576"),
+                (&[&cores(0)], "0 is not from 1 to 16"),
+            ] {
+                let error = on_fast(set).unwrap_err();
+                assert!(error.contains(&key) && error.contains(says), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn harts_and_queues_follow_from_cores() {
+        let machine = |set: &[&str]| {
+            let config = on_fast(set).unwrap();
+            (config.platform.harts, config.nic.model)
+        };
+        for key in ["testpmd", "l3fwd", "touch", "rxptx", "stages"] {
+            assert_eq!(machine(&[&format!("{key}.cores=4")]), (4, NicModel::E82576), "{key}");
+        }
+        assert_eq!(machine(&["testpmd.cores=2", "platform.harts=8"]), (8, NicModel::E82576));
+        let set = ["testpmd.cores=3", "platform.threads=2"].map(str::to_owned);
+        let threads = crate::request::resolve::resolve("server", &set).map(|config| config.platform.harts);
+        assert_eq!(threads.unwrap(), 4, "whole cores");
+        assert_eq!(machine(&["testpmd.cores=1"]), (1, NicModel::E82540em));
+        assert_eq!(machine(&["testpmd.cores=4"]), machine(&["testpmd={cores=4}"]));
+        let web = on_fast(&["web.cores=2"]).unwrap();
+        assert_eq!((web.platform.harts, web.platform.interrupts), (2, InterruptsKind::Aia));
+        let store = on_fast(&["memcached_dpdk.cores=2"]).unwrap();
+        assert_eq!((store.platform.harts, store.loadgen.traffic.memcached.shards), (2, 2));
+        assert_eq!(on_fast(&["neighbour.cores=3", "platform.ram=1GiB"]).unwrap().platform.harts, 4);
+    }
+
+    #[test]
+    fn one_core_is_told_what_it_always_was_and_written_as_it_was() {
+        let one = on_fast(&[]).unwrap();
+        for section in ["l3fwd", "stages"] {
+            assert!(!one.to_toml().contains(&format!("[{section}]")), "{section}");
+        }
+        assert!(!one.to_toml().contains("cores ="), "{}", one.to_toml());
+        for of in ["testpmd", "l3fwd", "touchfwd", "touchdrop", "rxptx"] {
+            let words = benchmark(of).unwrap().workload(&one).words;
+            assert!(words.contains(&format!("doorbell.app={of} ")) && !words.contains("lcores"), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_rss_cannot_spread_is_remarked() {
+        let sweep =
+            |field: &str| format!("loadgen.traffic.streams=[{{sweeps=[{{field=\"{field}\",count=9}}]}}]");
+        let of = |name: &str, more: &[&str]| {
+            let base = ["platform.harts=4", "nic.model=82576", "testpmd.cores=4", "l3fwd.cores=4"];
+            let config = on_fast(&[&base[..], more].concat()).unwrap();
+            (benchmark(name).unwrap().remark)(&config).is_some()
+        };
+        let (by_port, by_address) = (sweep("source-port"), sweep("source-ip"));
+        assert_eq!([of("testpmd", &[]), of("l3fwd", &[])], [true; 2]);
+        assert_eq!([of("testpmd", &[&by_port]), of("l3fwd", &[&by_port])], [false, true]);
+        assert_eq!([of("testpmd", &[&by_address]), of("l3fwd", &[&by_address])], [false; 2]);
+        assert!(!of("rxptx", &["platform.harts=1", "testpmd.cores=1", "l3fwd.cores=1"]), "it has one core");
+        let four = on_fast(&["platform.harts=4"]).unwrap();
+        let said = (benchmark("rxptx").unwrap().remark)(&four).unwrap();
+        assert_eq!(said, "; it uses 1 of 4 harts: --set rxptx.cores=4 for 4");
+    }
+}

@@ -1,0 +1,96 @@
+//! How long a phase before a measurement lasts: as long as it takes, or a time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use doorbell_sim::Ps;
+use doorbell_sim::units::UnitError;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const AUTO: &str = "auto";
+const LENGTH: &str = "\"auto\", or a time such as \"100us\" or \"2ms\"";
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Until the system is steady, by the criteria of [`crate::testbed::steady`].
+    Auto,
+    /// So long, whatever the system does.
+    For(Ps),
+}
+
+impl Length {
+    /// How long it is, if that is said.
+    pub fn given(self) -> Option<Ps> {
+        match self {
+            Length::Auto => None,
+            Length::For(time) => Some(time),
+        }
+    }
+
+    /// What it is at most.
+    pub fn at_most(self, limit: Ps) -> Ps {
+        match self {
+            Length::Auto => limit,
+            Length::For(time) => time,
+        }
+    }
+
+    /// Whether there is such a phase.
+    pub fn is_some(self) -> bool {
+        self != Length::For(Ps::ZERO)
+    }
+}
+
+impl FromStr for Length {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Length, UnitError> {
+        if text == AUTO {
+            return Ok(Length::Auto);
+        }
+        let with_auto = |error| UnitError { expected: LENGTH, ..error };
+        text.parse().map(Length::For).map_err(with_auto)
+    }
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Length::Auto => f.write_str(AUTO),
+            Length::For(time) => time.fmt(f),
+        }
+    }
+}
+
+doorbell_sim::spelt_as_text!(Length, LENGTH, &["ps", "ns", "us", "ms", "s"]);
+
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Length, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_a_time_or_auto_and_is_written_as_it_is_read() {
+        for (text, length) in [("auto", Length::Auto), ("2ms", Length::For(Ps::from_ms(2)))] {
+            assert_eq!(text.parse(), Ok(length));
+            assert_eq!(length.to_string(), text);
+        }
+        for wrong in ["", "2", "automatic"] {
+            let error = wrong.parse::<Length>().unwrap_err().to_string();
+            assert!(error.contains("\"auto\", or a time"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The configuration of a played trace, from a machine, the traces' shape and overrides.
+
+use doorbell_machine::playback::Pages;
+use doorbell_machine::{Base, ConfigError};
+
+use crate::measure::playback::config::{KEYS, LINK, NICS, OF_PORTS, PlaybackConfig, RAM, Shape, WHOLE};
+use crate::plan::config::RunConfig;
+use crate::plan::options::{OptionSections, Options, Section, path_of};
+use crate::request::resolve::Layers;
+use crate::scenarios::registry;
+
+/// What `--set` and files of experiments say of it, over a machine. It has as many harts as the traces, and as many NICs, unless it is
+/// said how many.
+pub fn resolve_played(
+    base: &Base,
+    shape: impl Into<Shape>,
+    overrides: &[String],
+) -> Result<RunConfig, ConfigError> {
+    let Shape { harts, nics, is_physical } = shape.into();
+    let pages = base.pages();
+    let own = base.own().get(PlaybackConfig::SECTION);
+    let says = |key: &str| own.is_some_and(|own| own.get(key).is_some());
+    let keys: Vec<&str> = overrides.iter().map(|assignment| path_of(assignment)).collect();
+    let names = |name: &str| keys.contains(&name);
+    let paced = names("playback.rate") || names("playback.window") || says("rate") || says("window");
+    let paged = names("playback.pages") || says("pages") || pages != Pages::Identity;
+    for key in &keys {
+        let is_links = key.split('.').next() == Some(LINK);
+        if !(paced && is_links || paged && *key == RAM) {
+            check_key(key)?;
+        }
+    }
+    let defaults: &[&str] = if pages == Pages::ChampSim { &["playback.pages=champsim"] } else { &[] };
+    let harts = format!("platform.harts={harts}");
+    let mut all: Vec<String> = overrides.iter().cloned().chain([harts]).collect();
+    let resolve = |all: &[String]| {
+        let sections = OptionSections::of([Section::of::<PlaybackConfig>()]);
+        Layers { defaults, ..Layers::of(base, all) }.with_options(sections)
+    };
+    let platform = base.own().get("platform");
+    let says_nics = names(NICS) || platform.is_some_and(|own| own.get("nics").is_some());
+    let mut config = resolve(&all);
+    // What is said of further ports is no error where the trace has their NICs.
+    let has_fewer = config.as_ref().map_or(true, |config| config.platform.nics < nics);
+    if has_fewer && nics > 1 && !says_nics {
+        all.push(format!("{NICS}={nics}"));
+        config = resolve(&all);
+    }
+    let config = config?;
+    let told = config.options::<PlaybackConfig>().pages;
+    // A result says all that was in force.
+    let as_it_was = base.is_result() && !names("playback.pages");
+    if is_physical && told != Pages::Identity && told != pages && !as_it_was {
+        let problem =
+            "what is played tells physical addresses, so that nothing asks for page tables; leave it out";
+        return Err(ConfigError::new("playback.pages", problem));
+    }
+    Ok(config)
+}
+
+/// Refuses a key that nothing would come of.
+fn check_key(key: &str) -> Result<(), ConfigError> {
+    let parts: Vec<&str> = key.split('.').collect();
+    let counts = match parts[..] {
+        ["port", _, table, ..] => OF_PORTS.contains(&table),
+        ["platform" | "run", ..] => KEYS.contains(&key),
+        ["nic" | LINK | "loadgen" | "disk" | "node" | "switch" | "generator" | "cable", ..] => false,
+        [section, ..] => !registry::sections().names().contains(&section),
+        [] => true,
+    };
+    if counts {
+        return Ok(());
+    }
+    let problem = format!(
+        "has no meaning for a played trace, in which guest, NIC and traffic do what was recorded; what counts are {}, \
+         port.N.attach, port.N.pcie and {}; with playback.rate or playback.window {LINK}, with playback.pages {RAM}",
+        WHOLE.join(", "),
+        KEYS.join(", ")
+    );
+    Err(ConfigError::new(key, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::playback::config::Warmup;
+    use crate::request::changes::changes;
+
+    fn resolved(set: &[&str]) -> Result<RunConfig, String> {
+        let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+        resolve_played(&Base::find("server").unwrap(), 1, &set).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_counts_is_in_the_configuration_and_its_hash_and_nothing_else_is() {
+        let plain = resolved(&[]).unwrap();
+        let text = plain.to_toml();
+        assert!(text.contains("[playback]\nwarmup = \"50%\"") && text.contains("[memory.llc]"), "{text}");
+        for absent in ["[nic]", "[loadgen", "[dpdk]", "warmup_limit", "firmware", "[link]"] {
+            assert!(!text.contains(absent), "{absent} in {text}");
+        }
+        for set in [
+            "playback.warmup=5",
+            "playback.sleeps=false",
+            "memory.llc.size=2MiB",
+            "hart.0.core.frequency=1GHz",
+            "port.0.attach.kind=llc",
+        ] {
+            assert_ne!(resolved(&[set]).unwrap().hash(), plain.hash(), "{set}");
+        }
+        let paced = ["playback.rate=1Mpps", "link.latency=2us"];
+        assert!(resolved(&paced).unwrap().to_toml().contains("[link]"));
+        let paged = resolved(&["playback.pages=kernel", "platform.ram=2GiB"]).unwrap();
+        assert!(paged.to_toml().contains("ram = \"2GiB\"") && !text.contains("ram ="), "{text}");
+        let champsim = resolve_played(&Base::find("champsim").unwrap(), 1, &[]).unwrap();
+        assert_eq!(champsim.options::<PlaybackConfig>().pages, Pages::ChampSim);
+        let set = ["playback.warmup=1_000", "memory.llc.size=2MiB"];
+        let changed = changes(&Base::find("server").unwrap(), &resolved(&set).unwrap()).unwrap();
+        let keys: Vec<&str> = changed.iter().map(|change| change.key.as_str()).collect();
+        assert_eq!(keys, ["memory.llc.size", "playback.warmup"]);
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_refused_by_its_name() {
+        for set in [
+            "nic.rx_fifo=48KiB",
+            "dpdk.burst=8",
+            "testpmd.mode=io",
+            "run.warmup=1ms",
+            "platform.ram=1GiB",
+            "link.rate=10Gbps",
+            "port.0.nic.rx_fifo=48KiB",
+            "loadgen.traffic.rate=1Mpps",
+            "drive.kind=node",
+        ] {
+            let error = resolved(&[set]).unwrap_err();
+            let key = set.split('=').next().unwrap();
+            assert!(
+                error.starts_with(key) && error.contains("no meaning for a played trace"),
+                "{set}: {error}"
+            );
+        }
+        for (set, part) in [
+            ("playback.warmup=100%", "nothing to measure"),
+            ("playback.warmup=half", "a share such as"),
+            ("playback.warmup=-1", "a number of instructions"),
+            ("playback.instructions=0", "nothing to measure"),
+            ("playback.page_size=2MiB", "playback.pages=kernel"),
+            ("memory.llc.sise=1MiB", "did you mean"),
+        ] {
+            let error = resolved(&[set]).unwrap_err();
+            assert!(error.contains(part), "{set}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_trace_of_several_nics_has_as_many_ports_unless_it_is_said_how_many() {
+        let base = Base::find("server").unwrap();
+        let with = |nics, set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+            resolve_played(&base, Shape { nics, ..Shape::from(1) }, &set).unwrap()
+        };
+        assert_eq!([0, 1, 2].map(|nics| with(nics, &[]).platform.nics), [1, 1, 2]);
+        assert_eq!(with(1, &[]).hash(), with(0, &[]).hash());
+        assert_ne!(with(2, &[]).hash(), with(1, &[]).hash());
+        assert_eq!(with(2, &["platform.nics=1"]).platform.nics, 1, "refused where it is played");
+        assert_eq!(with(2, &["platform.nics=3"]).platform.nics, 3);
+        let ports = with(2, &["port.1.pcie.link_latency=5us"]);
+        assert_eq!(
+            (ports.platform.nics, ports.port(1).pcie.link_latency),
+            (2, Some(doorbell_sim::Ps::from_us(5)))
+        );
+    }
+
+    #[test]
+    fn page_tables_that_no_trace_asks_for_are_refused_unless_a_preset_has_them() {
+        let physical = Shape { is_physical: true, ..Shape::from(1) };
+        let with = |preset: &str, set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+            let config = resolve_played(&Base::find(preset).unwrap(), physical, &set);
+            config.map(|config| config.hash()).map_err(|error| error.to_string())
+        };
+        let error = with("server", &["playback.pages=kernel"]).unwrap_err();
+        assert!(error.starts_with("playback.pages: ") && error.contains("physical addresses"), "{error}");
+        assert_eq!(with("server", &["playback.pages=identity"]), with("server", &[]));
+        assert!(with("champsim", &[]).is_ok() && with("champsim", &["playback.pages=kernel"]).is_err());
+    }
+
+    #[test]
+    fn a_share_is_of_the_instructions_and_a_number_is_itself() {
+        let share = |text: &str, all| text.parse::<Warmup>().unwrap().of(all);
+        assert_eq!((share("50%", 9), share("0", 9), share("17_000", 9), share("0%", 9)), (4, 0, 17_000, 0));
+        assert_eq!(share("99%", u64::MAX), (u128::from(u64::MAX) * 99 / 100) as u64);
+        assert!("101x".parse::<Warmup>().is_err() && "-1%".parse::<Warmup>().is_err());
+    }
+}

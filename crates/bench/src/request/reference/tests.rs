@@ -1,0 +1,212 @@
+//! Every key is in the reference, and keys that there are not are answered with those that were meant.
+
+use super::*;
+use crate::request::resolve::resolve;
+
+#[test]
+fn every_key_has_a_meaning_and_so_has_every_word() {
+    let mute = |known: &&Parameter| {
+        known.meaning.is_empty() || known.words.iter().any(|word| word.meaning.is_empty())
+    };
+    let all: Vec<&str> = parameters().iter().filter(mute).map(|known| known.path.as_str()).collect();
+    assert!(all.is_empty(), "without a doc comment: {all:?}");
+}
+
+#[test]
+fn every_key_that_a_configuration_is_written_with_is_in_the_reference() {
+    fn walk(table: &toml::Table, path: &str) {
+        for (key, value) in table {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            assert!(parameter(&path).is_some(), "{path}");
+            if let toml::Value::Table(inner) = value {
+                walk(inner, &path);
+            }
+        }
+    }
+    for preset in doorbell_machine::PRESETS {
+        walk(&resolve(preset.name, &[]).unwrap().to_table(), "");
+        walk(&preset.toml.parse().unwrap(), "");
+    }
+    let set = ["platform.nics=2", "port.1.attach.kind=llc", "hart.0.pipeline.rob=64", "nic.rx_fifo=64KiB"];
+    walk(&resolve("server", &set.map(str::to_owned)).unwrap().to_table(), "");
+    assert!(parameter("port.x.nic").is_none() && parameter("nic.rx_fifi").is_none());
+    assert_eq!(parameter("node.left.pipeline.rob").unwrap().path, "node.NAME.pipeline.rob");
+    assert_eq!(parameter("loadgen.traffic.streams[3].rate").unwrap().name(), "rate");
+}
+
+fn refused(set: &str) -> String {
+    resolve("server", &[set.to_owned()]).unwrap_err().to_string()
+}
+
+#[test]
+fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
+    for (set, meant) in [
+        ("core.rob=64", "did you mean \"pipeline.rob\"?"),
+        ("rob=64", "did you mean \"pipeline.rob\"?"),
+        ("l2.size=1MiB", "did you mean \"memory.l2.size\"?"),
+        ("cpu.rob=64", "did you mean \"pipeline.rob\"?"),
+        ("core.rx_fifo=64KiB", "did you mean \"nic.rx_fifo\"?"),
+        ("memory.policy.enabled=false", "did you mean \"memory.dca.policy.enabled\"?"),
+        ("nic.dram.channels=2", "did you mean \"memory.dram.channels\"?"),
+        ("hart.0.core.rob=64", "did you mean \"hart.0.pipeline.rob\"?"),
+        ("port.0.link.rx_fifo=64KiB", "did you mean \"port.0.nic.rx_fifo\"?"),
+        ("nic.rxd=256", "did you mean \"dpdk.rxd\" or \"kernel.rxd\"?"),
+        ("dpdk.rob=64", "did you mean \"pipeline.rob\"?"),
+        ("testpmd.dram.channels=2", "did you mean \"memory.dram.channels\"?"),
+        ("nic.rx_fifi=48KiB", "did you mean \"rx_fifo\"?"),
+        ("pipeline.issue-width=4", "did you mean \"issue_width\"?"),
+        ("nik.rx_fifo=48KiB", "did you mean \"nic.rx_fifo\"?"),
+    ] {
+        let error = refused(set);
+        assert!(error.ends_with(meant), "{set}: {error}");
+    }
+    let near = refused("loadgen.traffic.streams=[{siez=\"64B\"}]");
+    assert!(near.ends_with("did you mean \"size\"?"), "{near}");
+    // Letters that names have in common make none of them what was meant, nor does a name alike in another part of the configuration.
+    for set in [
+        "loadgen.traffic.streams=[{share=1}]",
+        "loadgen.traffic.charge=1",
+        "loadgen.traffic.streams=[{rob=1}]",
+    ] {
+        let error = refused(set);
+        assert!(error.contains("unknown field") && !error.contains("did you mean"), "{set}: {error}");
+    }
+    let alone = refused("rx_fifi=48KiB");
+    assert!(alone.ends_with("did you mean \"nic.rx_fifo\"?"), "{alone}");
+    let many = refused("memory.size=1MiB");
+    assert!(many.contains("memory.l2.size\"") && many.contains("\" or \""), "{many}");
+    for (path, meant) in [
+        ("nic.rx_fifi", "did you mean \"nic.rx_fifo\"?"),
+        ("port.1.nic.rx_fifi", "did you mean \"port.1.nic.rx_fifo\"?"),
+        ("core.rob", "did you mean \"pipeline.rob\"?"),
+        ("pipelin", "did you mean \"pipeline\"?"),
+    ] {
+        let error = explained(path).unwrap_err().to_string();
+        assert!(error.ends_with(meant), "{path}: {error}");
+    }
+    let none = refused("core.zzzzzz=1");
+    assert!(!none.contains("did you mean") && none.contains("expected one of"), "{none}");
+}
+
+/// Numbers that have no bounds, or whose bound is another parameter.
+const UNBOUNDED: &[&str] = &[
+    "run.seed",
+    "run.warmup_limit",
+    "run.settle_limit",
+    "run.duration_limit",
+    "run.window",
+    "run.drain",
+    "run.boot_timeout",
+    "run.script_timeout",
+    "run.m5_limit",
+    "platform.boot_seed",
+    "memory.dram.write_high",
+    "memory.dram.write_low",
+    "memory.dram.write_idle",
+    "memory.dram.timing.rfc",
+    "loadgen.traffic.start_after",
+    "loadgen.traffic.duration",
+    "loadgen.traffic.streams[].start_after",
+    "loadgen.traffic.streams[].duration",
+    "loadgen.traffic.streams[].replay.times",
+];
+
+fn is_number(known: &Parameter) -> bool {
+    let is_plain = matches!(known.value.as_str(), "a whole number" | "a number");
+    let has_units = !known.units.is_empty()
+        && !known.value.contains(" rate such as \"5Mpps")
+        && !known.value.contains("auto");
+    is_plain || has_units && known.value.starts_with("a ") && !known.value.starts_with("a rate")
+}
+
+#[test]
+fn every_number_has_a_range_in_its_meaning() {
+    let common = |known: &&Parameter| {
+        !known.path.contains(['N']) && !known.path.contains(".on-off.") && !known.path.contains(".gap")
+    };
+    let without =
+        parameters().iter().filter(common).filter(|known| is_number(known) && known.range.is_none());
+    let without: Vec<&str> =
+        without.map(|known| known.path.as_str()).filter(|path| !UNBOUNDED.contains(path)).collect();
+    assert!(without.is_empty(), "say from where to where in the doc comments: {without:?}");
+    let links: Vec<&str> =
+        parameters().iter().filter(|known| known.meaning.contains("[`")).map(|k| k.path.as_str()).collect();
+    assert!(links.is_empty(), "a link that only rustdoc knows: {links:?}");
+}
+
+/// What a key needs beside it, so that it counts.
+fn beside(path: &str) -> &'static [&'static str] {
+    match path {
+        "attach.burst" => &["attach=ste"],
+        "attach.register_latency"
+        | "attach.width"
+        | "attach.clock"
+        | "attach.latency"
+        | "attach.outstanding" => &["attach.kind=llc"],
+        path if path.starts_with("memory.dram.flat.") => {
+            &["memory.dram.flat={latency=\"50ns\",rate=\"128Gbps\"}"]
+        }
+        path if path.starts_with("memory.dca.policy.l2") => &["memory.dca.policy.headers=l2"],
+        _ => &[],
+    }
+}
+
+#[test]
+fn what_is_beyond_a_range_is_refused_and_the_default_is_within() {
+    // These are read only as wholes, or by another kind of run.
+    let apart = ["memory.dram.timing.", ".lengths.", ".popularity.", "playback."];
+    let mut count = 0;
+    for known in parameters().iter().filter(|known| !known.path.contains(['N', '['])) {
+        let Some(range) =
+            known.range.as_ref().filter(|_| !apart.iter().any(|part| known.path.contains(part)))
+        else {
+            continue;
+        };
+        let with = |value: &str| {
+            let mut all: Vec<String> = beside(&known.path).iter().map(|&set| set.to_owned()).collect();
+            all.push(format!("{}={value}", known.path));
+            resolve("fast", &["core.model=timed".to_owned()].into_iter().chain(all).collect::<Vec<_>>())
+        };
+        for value in range.outside(known.value == "a whole number" || !known.units.is_empty()) {
+            let error = with(&value).map(|_| ()).unwrap_err();
+            let (section, own) = (|path: &str| path.split('.').next().map(str::to_owned), &known.path);
+            assert_eq!(section(&error.key), section(own), "{own}={value}: {error}");
+            count += 1;
+        }
+        if let Some(default) = &known.default {
+            with(default).unwrap_or_else(|error| panic!("{}={default}: {error}", known.path));
+        }
+    }
+    assert!(count > 300, "{count} values were tried");
+}
+
+#[test]
+fn the_page_is_what_the_doc_comments_say() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/parameters.md");
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(stored == page(), "docs/parameters.md is old: doorbell config reference > docs/parameters.md");
+}
+
+#[test]
+fn a_number_of_the_wrong_kind_is_told_what_its_key_takes() {
+    for (set, says) in [
+        ("pipeline.rob=-1", "pipeline.rob: -1 is not a whole number from 0 up; it takes "),
+        ("platform.harts=1.5", "platform.harts: 1.5 is not a whole number from 0 up; it takes 1 to 64"),
+        ("dpdk.rxd=-8", "dpdk.rxd: -8 is not a whole number from 0 up; it takes 32 to 4096"),
+        ("pipeline.rob=99999999999", "pipeline.rob: 99999999999 is too large; it takes at most 4294967295"),
+    ] {
+        let error = resolve("fast", &[set.to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with(says), "{error}");
+    }
+}
+
+#[test]
+fn a_table_that_is_left_out_of_a_path_is_told() {
+    for (set, path) in [
+        ("memory.dca.ways=0-1", "memory.dca.policy.ways"),
+        ("loadgen.clients=3", "loadgen.traffic.memcached.clients"),
+    ] {
+        let error = resolve("fast", &[set.to_owned()]).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("; did you mean \"{path}\"?")), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+use doorbell_loadgen::{Arrivals, StreamConfig};
+use tempfile::TempDir;
+
+use super::*;
+use crate::request::played::resolve_played;
+
+/// A file of this text.
+fn file(text: &str) -> (TempDir, Base) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, text).unwrap();
+    let base = Base::read(&path).unwrap();
+    (folder, base)
+}
+
+/// A result's `config.toml`.
+fn result(config: &RunConfig) -> (TempDir, Base) {
+    file(&format!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml()))
+}
+
+fn owned(set: &[&str]) -> Vec<String> {
+    set.iter().map(|&text| text.to_owned()).collect()
+}
+
+#[test]
+fn a_results_configuration_is_run_again_as_it_is_whatever_it_was_made_of() {
+    let sets: [&[&str]; 6] = [
+        &[],
+        &["nic.rx_fifo=48KiB", "pipeline.rob=64", "run.seed=7", "run.frames=100", "loadgen.traffic.rate=40%"],
+        &["platform.nics=2", "port.1.attach.kind=llc", "port.1.link.rate=25Gbps", "attach=hte"],
+        &["platform.harts=2", "hart.1.pipeline.kind=in-order", "core.model=timed", "run.disks=[\"a/d.img\"]"],
+        &["run.image=guest/own.toml", "testpmd.mode=io", "memory.dca.policy.descriptor_ways=0-0"],
+        &["attach=pcie", "drive.kind=node", "loadgen.traffic.memcached.popularity={zipf={skew=0.5}}"],
+    ];
+    for preset in doorbell_machine::PRESETS.iter().filter(|preset| preset.name != "champsim") {
+        for set in sets {
+            let mut config = match resolve(preset.name, &owned(set)) {
+                Ok(config) => config,
+                // Not every preset has a PCI Express link or harts to have two of.
+                Err(error) => {
+                    assert!(!set.is_empty(), "{}: {error}", preset.name);
+                    continue;
+                }
+            };
+            let traffic = &mut config.loadgen.traffic;
+            traffic.streams =
+                vec![StreamConfig { arrivals: Some(Arrivals::Poisson), ..StreamConfig::of(traffic) }];
+            let (_folder, base) = result(&config);
+            // What a benchmark sets is beside the point.
+            let layers = Layers { defaults: &["platform.ram=768MiB"], ..Layers::of(&base, &[]) };
+            let again = layers.resolve().unwrap();
+            assert_eq!(again.to_toml(), config.to_toml(), "{} {set:?}", preset.name);
+            assert_eq!(again.hash(), config.hash());
+        }
+    }
+}
+
+#[test]
+fn so_is_that_of_a_played_trace() {
+    for (preset, set) in [
+        ("server", &["playback.warmup=1000"][..]),
+        ("champsim", &[]),
+        ("ddiosim", &["playback.rate=1Mpps", "link.latency=2us"]),
+        ("server", &["playback.pages=kernel", "platform.ram=2GiB"]),
+    ] {
+        let config = resolve_played(&Base::find(preset).unwrap(), 1, &owned(set)).unwrap();
+        let (_folder, base) = result(&config);
+        let again = resolve_played(&base, 1, &[]).unwrap();
+        assert_eq!((again.to_toml(), again.hash()), (config.to_toml(), config.hash()), "{preset} {set:?}");
+    }
+}
+
+#[test]
+fn a_file_is_above_what_a_benchmark_sets_and_a_preset_below_it() {
+    let defaults: &[&str] = &["platform.ram=768MiB", "loadgen.traffic.destination_ip=198.18.0.1"];
+    let ram = |base: &Base, set: &[&str]| {
+        let layers = Layers { defaults, ..Layers::of(base, &owned(set)) }.resolve().unwrap();
+        layers.platform.ram.0 >> 20
+    };
+    assert_eq!(ram(&Base::find("server").unwrap(), &[]), 768);
+    let (_folder, silent) = file("base = \"server\"\npipeline.rob = 64\n");
+    assert_eq!(
+        ram(&silent, &[]),
+        768,
+        "the file does not speak of it, and its preset is below the benchmark"
+    );
+    assert!(Layers { defaults, ..Layers::of(&silent, &[]) }.overruled().is_empty());
+    let (_folder, says) = file("base = \"server\"\nplatform.ram = \"512MiB\"\n");
+    assert_eq!((ram(&says, &[]), ram(&says, &["platform.ram=1GiB"])), (512, 1024));
+    let told = Layers { defaults, ..Layers::of(&says, &[]) }.overruled();
+    assert!(
+        told.len() == 1 && told[0].ends_with("says platform.ram = 512MiB; the benchmark's own is 768MiB"),
+        "{told:?}"
+    );
+    let (_folder, same) = file("base = \"server\"\nplatform.ram = \"786432KiB\"\nrun.warmup = \"0ps\"\n");
+    let defaults_again: &[&str] = &["platform.ram=768MiB", "run.warmup=0ns"];
+    let same = Layers { defaults: defaults_again, ..Layers::of(&same, &[]) }.overruled();
+    assert!(same.is_empty(), "another way to write the same: {same:?}");
+    let traffic = Some(("t.toml", "rate = \"3Mpps\""));
+    let (_folder, rate) =
+        file("base = \"server\"\nloadgen.traffic.rate = \"2Mpps\"\nloadgen.traffic.frames = 9\n");
+    let config = Layers { traffic, ..Layers::of(&rate, &[]) }.resolve().unwrap();
+    assert_eq!(
+        (config.loadgen.traffic.rate.to_string(), config.loadgen.traffic.frames),
+        ("3Mpps".into(), Some(9))
+    );
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_said_as_for_the_command_line() {
+    for (text, key, part) in [
+        ("core.rob = 64", "core.rob", "did you mean \"pipeline.rob\"?"),
+        ("core.frequency = 3", "core.frequency", "unit"),
+        ("core.frequency = \"3 parsecs\"", "core.frequency", "GHz"),
+        ("pipeline = 3", "pipeline", "invalid type"),
+        ("pipeline.rob = 0", "pipeline.rob", "1 to 4096"),
+    ] {
+        let (_folder, base) = file(&format!("base = \"server\"\n{text}\n"));
+        let error = Layers::of(&base, &[]).resolve().unwrap_err();
+        assert!(error.key == key && error.problem.contains(part), "{text}: {error}");
+    }
+    let (_folder, network) = file("base = \"server\"\n[cable.wire]\nbetween = [\"a\", \"b\"]\n");
+    let error = Layers::of(&network, &[]).resolve().unwrap_err().to_string();
+    assert!(
+        error.contains("mine.toml: its [cable] is a network's") && error.contains("--network"),
+        "{error}"
+    );
+}
+
+#[test]
+fn direct_cache_access_of_a_queue_is_refused_where_there_is_no_such_queue() {
+    let resolve = |queue: &str, more: &[&str]| {
+        let entry = format!("memory.dca.queues=[{{{queue},headers=\"queue-l2\"}}]");
+        let set = [&[entry.as_str()], more].concat();
+        crate::request::resolve::resolve("server", &owned(&set))
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(resolve("queue=0", &[]), Ok(()));
+    assert_eq!(resolve("queue=15", &["nic.model=82576"]), Ok(()));
+    for (queue, says) in [
+        ("queue=1", "port 0's 82540EM has one, number 0; set nic.model=82576"),
+        ("device=1,queue=1", "device 1, which is no NIC, has one"),
+        ("queue=16", "queues are 0 to 15"),
+    ] {
+        let error = resolve(queue, &[]).unwrap_err();
+        assert!(error.contains("memory") && error.contains(says), "{error}");
+    }
+}

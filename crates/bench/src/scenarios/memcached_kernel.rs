@@ -1,0 +1,84 @@
+//! memcached over the kernel's stack, in the net image, on one core or several.
+
+use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::config::RunConfig;
+use crate::plan::cores;
+use crate::plan::kernel;
+use crate::plan::options::{Options, Setting};
+use crate::scenarios::shards;
+
+/// memcached-kernel's own options; those that it shares with other programs over the kernel's stack are in `kernel`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemcachedKernelConfig {
+    /// Cores, 1 to 8 (without this, one), each with a thread of memcached and a queue of each port that interrupts it. More than one needs
+    /// as many harts, NICs of the model 82576, and `platform.interrupts = "aia"`, without which Linux gives a port one queue. RSS spreads clients
+    /// over queues (`loadgen.traffic.memcached.clients`); threads share the socket.
+    #[serde(skip_serializing_if = "cores::is_one")]
+    pub cores: u32,
+}
+
+impl Default for MemcachedKernelConfig {
+    fn default() -> Self {
+        MemcachedKernelConfig { cores: 1 }
+    }
+}
+
+impl Options for MemcachedKernelConfig {
+    const SECTION: &'static str = "memcached_kernel";
+    const QUIET: bool = true;
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        shards::check("memcached_kernel.cores", self.cores, config)
+    }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::follow(self.cores, config)
+    }
+}
+
+/// What the image's /init is told.
+pub(crate) fn guest_words(config: &RunConfig) -> String {
+    match config.options::<MemcachedKernelConfig>().cores {
+        1 => kernel::words("memcached", &[], config),
+        cores => kernel::words("memcached", &[format!("threads={cores}")], config),
+    }
+}
+
+/// What a run should know of its clients.
+pub(crate) fn remark(config: &RunConfig) -> Option<String> {
+    let several = config.options::<MemcachedKernelConfig>().cores > 1;
+    (several && config.loadgen.traffic.memcached.clients == 1).then(|| "; one client is one flow, which RSS keeps on one queue of a port: --set loadgen.traffic.memcached.clients=64".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::resolve::on_fast;
+
+    #[test]
+    fn cores_need_harts_queues_and_messages_and_one_is_told_what_it_always_was() {
+        assert_eq!(guest_words(&on_fast(&[]).unwrap()), "doorbell.app=memcached");
+        let four =
+            ["memcached_kernel.cores=4", "platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
+        let config = on_fast(&four).unwrap();
+        assert_eq!(guest_words(&config), "-- \"threads=4; . /scripts/memcached\"");
+        assert!(remark(&config).is_some());
+        let clients = on_fast(&[&four[..], &["loadgen.traffic.memcached.clients=9"]].concat()).unwrap();
+        assert!(remark(&clients).is_none());
+        assert_eq!(on_fast(&four[..1]).unwrap(), config, "what it needs follows");
+        for (wrong, says) in [
+            ("platform.harts=3", "platform.harts=4"),
+            ("nic.model=82540em", "nic.model=82576"),
+            ("platform.interrupts=plic", "platform.interrupts=aia"),
+        ] {
+            let error = on_fast(&[four[0], wrong]).unwrap_err();
+            assert!(error.contains("memcached_kernel.cores") && error.contains(says), "{error}");
+        }
+        let error = on_fast(&["memcached_kernel.cores=9", "platform.harts=16"]).unwrap_err();
+        assert!(error.contains("9 is not from 1 to 8, the queues that Linux uses"), "{error}");
+    }
+}

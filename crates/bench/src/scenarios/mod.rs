@@ -1,0 +1,31 @@
+//! The benchmarks, each with its options, and the list of all.
+//!
+//! | File | Contents |
+//! |---|---|
+//! | `registry` | the list |
+//! | `roles` | programs of nodes, as scripts |
+//! | `shards` | servers on several cores |
+//! | `worker` | the program of several cores |
+//! | the others | a benchmark each |
+
+pub(crate) mod compute;
+pub(crate) mod iperf;
+pub(crate) mod l3fwd;
+pub(crate) mod memcached;
+pub(crate) mod memcached_kernel;
+pub(crate) mod nat;
+pub(crate) mod neighbour;
+pub(crate) mod netperf;
+pub(crate) mod nfs;
+pub(crate) mod ovs;
+pub(crate) mod pipeline;
+pub(crate) mod redis;
+pub(crate) mod registry;
+pub(crate) mod roles;
+pub(crate) mod rxptx;
+pub(crate) mod shards;
+pub(crate) mod suricata;
+pub(crate) mod testpmd;
+pub(crate) mod touch;
+pub(crate) mod web;
+pub(crate) mod worker;

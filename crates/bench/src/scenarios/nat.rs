@@ -1,0 +1,223 @@
+//! A gateway of two ports between a client and a server, which is what is measured: Linux forwards what they exchange, and translates the client's
+//! address (nf_nat). What goes through it is another benchmark's load: netperf's, or a web server's. The client is in node 1, on port 0, and the
+//! server in node 2, on port 1. What is counted is what crosses the client's cable.
+
+use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunError;
+use crate::measure::benchmark::{Measured, NodesLoad};
+use crate::measure::transfer::{self, Transfers};
+use crate::plan::config::RunConfig;
+use crate::plan::options::Options;
+use crate::scenarios::netperf::{self, NetperfConfig};
+use crate::scenarios::roles::{CLIENT, Pair, Role, role};
+use crate::scenarios::web::WebConfig;
+use crate::testbed::control::Control;
+use crate::testbed::nodes::NodeGuest;
+use crate::testbed::nodes::NodesTestbed;
+use crate::testbed::ramp::RunUp;
+use crate::window::transfer_counts::Load;
+
+/// The machine that it needs.
+pub(crate) const DEFAULTS: &[&str] = &["platform.nics=2", "run.settle=5ms", "run.window=20ms"];
+
+/// Where a server is that stands on the client's cable, and where it is behind the gateway.
+const NEAR: &str = "10.0.0.2";
+const FAR: &str = "10.0.1.3";
+/// The gateway's addresses, of ports that are counted by `n`.
+const GATEWAY: &str = "10.0.$n.2/24";
+/// What a client does before its script: the way to the server.
+const ROUTE: &str = "ip route add 10.0.1.0/24 via 10.0.0.2 || exit\n";
+/// And a server, which needs it where no address is translated.
+const ROUTE_BACK: &str = "ip route add 10.0.0.0/24 via 10.0.1.2 || exit\n";
+
+/// What goes through the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Through {
+    /// A test of netperf's, by `[netperf]`.
+    #[default]
+    Netperf,
+    /// Requests to a web server, by `[web]`.
+    Web,
+}
+
+/// What the gateway does to packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Translate {
+    /// What goes out to the server has the gateway's own address, by a rule of nftables' (`masquerade`).
+    #[default]
+    Masquerade,
+    /// It forwards, and knows of no connections.
+    None,
+}
+
+/// The gateway, and what goes through it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NatConfig {
+    /// What goes through: `netperf`, as `netperf.test` and its other keys have it, or `web`. Both on one core.
+    pub through: Through,
+    /// What is done to it: `masquerade`, or `none`, which shows what translating costs.
+    pub translate: Translate,
+}
+
+impl Options for NatConfig {
+    const SECTION: &'static str = "nat";
+    const QUIET: bool = true;
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}
+
+/// What goes through, as it is without a gateway, and the section that says so.
+fn through(config: &RunConfig) -> (&'static str, &dyn Transfers) {
+    match config.options::<NatConfig>().through {
+        Through::Netperf => (NetperfConfig::SECTION, config.options::<NetperfConfig>()),
+        Through::Web => (WebConfig::SECTION, config.options::<WebConfig>()),
+    }
+}
+
+/// What runs in the nodes.
+pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
+    let (section, through) = through(config);
+    if !through.load().servers.is_empty() {
+        let problem = "a gateway has loads of one core, as several find their queues by addresses, which others have here; leave it out";
+        return Err(ConfigError::new(format!("{section}.cores"), problem));
+    }
+    if through.load().start.client != 1 {
+        let problem =
+            "TCP_SENDFILE has the test node send, which forwards here; choose TCP_STREAM or TCP_MAERTS";
+        return Err(ConfigError::new("netperf.test", problem));
+    }
+    let Pair { image, server, client } = through.pair();
+    let translate = match config.options::<NatConfig>().translate {
+        Translate::Masquerade => "masquerade",
+        Translate::None => "none",
+    };
+    let gateway = role!("nat-gateway", "nat: forwarding").after(&format!("translate={translate}"));
+    let client = Role { lines: behind(&client.lines), ..client };
+    Ok(vec![
+        gateway.guest(config, "nat", (GATEWAY, 2), ""),
+        client.guest(config, image, (CLIENT, 1), ROUTE),
+        server.guest(config, image, (&format!("{FAR}/24"), 1), ROUTE_BACK),
+    ])
+}
+
+/// The same words, with the server behind the gateway.
+fn behind(words: &str) -> String {
+    words.replace(NEAR, FAR)
+}
+
+fn load(config: &RunConfig) -> Load {
+    let load = through(config).1.load();
+    Load { start: RunUp { typed: behind(&load.start.typed), ..load.start }, ..load }
+}
+
+/// A load that goes on is at its pace when measurements begin.
+pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+    let goes_on = match config.options::<NatConfig>().through {
+        Through::Netperf => netperf::run_up(config).is_some(),
+        Through::Web => true,
+    };
+    goes_on.then(|| load(config).start)
+}
+
+/// Measures a part of it, or a whole test of netperf's.
+pub(crate) fn measure(
+    nodes: &NodesTestbed,
+    load: &NodesLoad,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
+    let own = self::load(load.config);
+    match load.config.options::<NatConfig>().through {
+        Through::Netperf => netperf::measure_load(nodes, load, &own, control),
+        Through::Web => transfer::measure(nodes, load, &own, control, |test| test.part::<()>(), |_, _| {}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::resolve::resolve;
+    use crate::scenarios::registry::benchmark;
+
+    fn nat(set: &[&str]) -> RunConfig {
+        let set: Vec<String> = DEFAULTS.iter().chain(set).map(|&text| text.to_owned()).collect();
+        resolve("fast", &set).unwrap()
+    }
+
+    #[test]
+    fn client_and_server_find_each_other_through_the_gateway() {
+        for (set, image) in [
+            (&[][..], "netperf"),
+            (&["nat.through=web"], "servers"),
+            (&["nat.through=web", "web.server=apache", "web.mix=specweb99"], "apache"),
+        ] {
+            let config = nat(set);
+            let [gateway, client, server] = guests(&config).unwrap().try_into().unwrap();
+            assert_eq!([&gateway.image[..], &client.image, &server.image], ["nat", image, image]);
+            assert!(client.words.contains("doorbell.ip=10.0.0.3/24"), "{}", client.words);
+            assert!(server.words.contains("doorbell.ip=10.0.1.3/24"), "{}", server.words);
+            // As /init has them by itself.
+            assert!(!gateway.words.contains("doorbell.ip"), "{}", gateway.words);
+            let told = client.script.unwrap().1 + &load(&config).start.typed;
+            assert!(told.contains(FAR) && told.replace(ROUTE, "").matches(NEAR).count() == 0, "{told}");
+            assert!(server.script.unwrap().1.starts_with(ROUTE_BACK));
+        }
+        let plain = guests(&nat(&["nat.translate=none"])).unwrap();
+        assert!(plain[0].script.as_ref().unwrap().1.starts_with("translate=none\n"));
+    }
+
+    #[test]
+    fn drivers_are_set_in_all_nodes_before_there_are_routes() {
+        let config = nat(&["kernel.interrupt_throttle_rate=0", "kernel.mtu=9000", "kernel.gro=false"]);
+        let [gateway, client, _] = guests(&config).unwrap().try_into().unwrap();
+        let (gateway, client) = (gateway.script.unwrap().1, client.script.unwrap().1);
+        assert!(gateway.contains("10.0.$n.2/24 dev eth$n") && gateway.contains("gro off"), "{gateway}");
+        let [loaded, route] = ["insmod", ROUTE].map(|text| client.find(text).unwrap());
+        assert!(loaded < route, "{client}");
+    }
+
+    #[test]
+    fn a_gateway_s_ports_are_named_by_place_where_their_cards_differ_and_only_there() {
+        for port in ["port.0", "port.1"] {
+            let config = nat(&[&format!("{port}.nic.model=82576"), "kernel.gro=false"]);
+            let [gateway, client, server] = guests(&config).unwrap().try_into().unwrap();
+            let [gateway, client, server] = [gateway, client, server].map(|of| of.script.unwrap().1);
+            let [named, up, gro, rules] =
+                ["/0000:00:02.0/net/*; do net=", "dev eth$n", "gro off", "translate="]
+                    .map(|text| gateway.find(text).unwrap_or_else(|| panic!("no {text}: {gateway}")));
+            assert!(named < up && up < gro && gro < rules, "{gateway}");
+            assert!(!client.contains("sys/bus") && !server.contains("sys/bus"), "{client} {server}");
+        }
+        let same = |set: &[&str]| guests(&nat(set)).unwrap().remove(0).script;
+        assert_eq!(same(&["nic.model=82576"]), same(&[]));
+        assert!(same(&[]).unwrap().1.starts_with("translate=masquerade\n"));
+    }
+
+    #[test]
+    fn a_gateway_has_two_ports_and_one_core_and_is_no_part_of_other_configurations() {
+        let of = |set: &[&str]| {
+            let config = nat(set);
+            let plan =
+                crate::request::planned::BenchmarkPlan::new(benchmark("nat").unwrap(), &config, ("nat", 1));
+            plan.map(|_| ()).map_err(|error| error.to_string())
+        };
+        of(&[]).unwrap();
+        let error = of(&["platform.nics=1"]).unwrap_err();
+        assert!(error.contains("platform.nics: 1, and a gateway has 2 NICs; set platform.nics=2"), "{error}");
+        let error = of(&["netperf.test=TCP_SENDFILE"]).unwrap_err();
+        assert!(error.contains("netperf.test: TCP_SENDFILE has the test node send"), "{error}");
+        let two = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
+        let error = of(&[&two[..], &["netperf.cores=2", "netperf.streams=2"]].concat()).unwrap_err();
+        assert!(error.contains("netperf.cores: a gateway has loads of one core"), "{error}");
+        let other = [&two[..], &["netperf.cores=2", "netperf.streams=2", "nat.through=web"]].concat();
+        of(&other).unwrap();
+        assert!(!resolve("fast", &[]).unwrap().to_toml().contains("[nat]"));
+    }
+}

@@ -1,0 +1,137 @@
+//! A network program beside programs that are hungry for cache or memory bandwidth: touchfwd on the first harts, and on the last ones compute or
+//! stream, each through a table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
+//! Traces as neighbours, of any benchmark, are [`beside`](crate::testbed::corunners) the machine.
+
+use doorbell_machine::{ConfigError, HARTS_MAX};
+use doorbell_sim::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::config::RunConfig;
+use crate::plan::cores;
+use crate::plan::options::{self, Options, Setting};
+use crate::scenarios::touch::{self, TouchConfig};
+
+/// One neighbour on the second of two harts.
+pub(crate) const DEFAULTS: &[&str] = &["neighbour.cores=1", "platform.harts=2", "platform.ram=512MiB"];
+
+/// What Linux and the program for frames need beside tables.
+const RAM_BESIDE: u64 = 256 << 20;
+
+/// How a neighbour goes through its table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// In random order, each load's address being what the one before has found (`compute`): it takes room in caches.
+    #[default]
+    Walk,
+    /// From the first line to the last, no load waiting for another (`stream`): it takes memory bandwidth too.
+    Stream,
+}
+
+/// Who is beside the network program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NeighbourConfig {
+    /// Neighbours, 0 to 63 (the benchmark sets 1), each on a hart of its own, from the last one down; the machine needs as many harts beside
+    /// those of `touch.cores`. They are not summed up in figures a packet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// The table that each goes through, a line a step: 1 KiB to 1 GiB.
+    pub table: Bytes,
+    /// In which order.
+    #[serde(skip_serializing_if = "options::is_default")]
+    pub pattern: Pattern,
+}
+
+impl Default for NeighbourConfig {
+    fn default() -> Self {
+        NeighbourConfig { cores: None, table: Bytes(8 << 20), pattern: Pattern::Walk }
+    }
+}
+
+impl Options for NeighbourConfig {
+    const SECTION: &'static str = "neighbour";
+    const QUIET: bool = true;
+
+    fn corunner_harts(&self) -> u32 {
+        self.cores.unwrap_or(0)
+    }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        let touch = config.options::<TouchConfig>().cores;
+        self.cores.map_or(Vec::new(), |cores| cores::follow_harts(cores.saturating_add(touch), config))
+    }
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let fail = |key: &str, problem: String| Err(ConfigError::new(key, problem));
+        let Bytes(table) = self.table;
+        if !(1 << 10..=1 << 30).contains(&table) || !table.is_multiple_of(1 << 10) {
+            let problem = format!("\"{}\" is not from 1KiB to 1GiB in steps of 1KiB", self.table);
+            return fail("neighbour.table", problem);
+        }
+        // Without a number of cores it is the configuration of another benchmark.
+        let Some(cores) = self.cores else { return Ok(()) };
+        if cores >= HARTS_MAX {
+            return fail("neighbour.cores", format!("{cores} is not from 0 to {}", HARTS_MAX - 1));
+        }
+        let (harts, needed) = (config.platform.harts, cores + config.options::<TouchConfig>().cores);
+        if needed > harts {
+            let problem = format!(
+                "{cores}, beside those of touch.cores, and the machine has {harts} hart(s); set platform.harts={needed} or more"
+            );
+            return fail("neighbour.cores", problem);
+        }
+        match options::more_ram(RAM_BESIDE + u64::from(cores) * table, config) {
+            Some(set) => {
+                let (table, ram) = (self.table, config.platform.ram);
+                fail("platform.ram", format!("{cores} tables of {table} have no room in {ram}; {set}"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the image's /init is told.
+pub(crate) fn guest_words(config: &RunConfig) -> String {
+    let NeighbourConfig { cores, table: Bytes(table), pattern } = *config.options::<NeighbourConfig>();
+    let (cores, kib) = (cores.unwrap_or(0), table >> 10);
+    let program =
+        touch::touchfwd(config).replacen("doorbell.app=", "doorbell.app=neighbour neighbour.app=", 1);
+    let first = config.platform.harts - cores;
+    let stream = if pattern == Pattern::Stream { " neighbour.program=stream" } else { "" };
+    format!("{program} neighbour.cores={cores} neighbour.first={first} neighbour.kib={kib}{stream}")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::request::resolve::on_fast;
+    use crate::scenarios::registry::benchmark;
+
+    #[test]
+    fn neighbours_have_the_last_harts_and_are_refused_where_there_are_none() {
+        let set = ["neighbour.cores=2", "platform.harts=4", "neighbour.table=1MiB", "platform.ram=512MiB"];
+        let config = on_fast(&set).unwrap();
+        let words = benchmark("neighbour").unwrap().workload(&config).words;
+        assert!(words.starts_with("doorbell.app=neighbour neighbour.app=touchfwd "), "{words}");
+        assert!(words.ends_with("neighbour.cores=2 neighbour.first=2 neighbour.kib=1024"), "{words}");
+        assert_eq!(config.measured_harts(), 2);
+        let streaming = on_fast(&[&set[..], &["neighbour.pattern=stream"]].concat()).unwrap();
+        let words = benchmark("neighbour").unwrap().workload(&streaming).words;
+        assert!(words.ends_with(" neighbour.kib=1024 neighbour.program=stream"), "{words}");
+        assert!(config.hash() != streaming.hash());
+        for (set, says) in [
+            (
+                &["neighbour.cores=1", "platform.harts=1"][..],
+                "the machine has 1 hart(s); set platform.harts=2",
+            ),
+            (&["neighbour.cores=64", "platform.harts=64"], "64 is not from 0 to 63"),
+            (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
+            (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),
+            (&["neighbour.pattern=run"], "`walk` or `stream`"),
+        ] {
+            let error = on_fast(set).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

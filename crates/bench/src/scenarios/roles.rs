@@ -1,0 +1,82 @@
+//! Programs of nodes on cables, as scripts: a server and its client.
+
+use crate::plan::config::RunConfig;
+use crate::plan::kernel::{KernelConfig, places_to_name};
+use crate::testbed::nodes::NodeGuest;
+
+/// Where servers and clients are.
+pub(crate) const SERVER: &str = "10.0.0.2/24";
+pub(crate) const CLIENT: &str = "10.0.0.3/24";
+
+/// What runs in a node: a script, by its name in `/scripts`.
+pub(crate) struct Role {
+    pub name: &'static str,
+    pub lines: String,
+    /// What it prints when it is ready.
+    pub ready: &'static str,
+}
+
+/// The role of a script in `guest/scripts`, by its name and by what it prints when it is ready.
+macro_rules! role {
+    ($name:literal, $ready:expr) => {
+        $crate::scenarios::roles::Role {
+            name: $name,
+            lines: include_str!(concat!("../../../../guest/scripts/", $name)).to_owned(),
+            ready: $ready,
+        }
+    };
+}
+pub(crate) use role;
+
+impl Role {
+    /// With lines before its own.
+    pub fn after(self, lines: &str) -> Role {
+        Role { lines: format!("{lines}\n{}", self.lines), ..self }
+    }
+
+    /// The node of an image that has so many ports, at such addresses ([`KernelConfig::commands`]), their drivers as the configuration wants them.
+    /// `first` is done before the script.
+    pub fn guest(
+        self,
+        config: &RunConfig,
+        image: &str,
+        (address, ports): (&str, u32),
+        first: &str,
+    ) -> NodeGuest {
+        let kernel = config.options::<KernelConfig>();
+        let commands = kernel.commands(address, &places_to_name(config, ports));
+        let drivers: String = commands.iter().map(|command| format!("{command}\n")).collect();
+        let address = if ports == 1 { format!(" doorbell.ip={address}") } else { String::new() };
+        NodeGuest {
+            image: image.to_owned(),
+            instead: None,
+            disks: Vec::new(),
+            words: format!("doorbell.app={}{address}{}", self.name, kernel.words(ports)),
+            script: Some((self.name.to_owned(), drivers + first + &self.lines)),
+            ready_marker: self.ready.to_owned(),
+        }
+    }
+}
+
+/// A server and its client, of one image.
+pub(crate) struct Pair {
+    pub image: &'static str,
+    pub server: Role,
+    pub client: Role,
+}
+
+impl Pair {
+    /// What runs in the nodes: the server in node 0, its client in node 1.
+    pub fn guests(self, config: &RunConfig) -> Vec<NodeGuest> {
+        let Pair { image, server, client } = self;
+        let of = |role: Role, address: &str| role.guest(config, image, (address, 1), "");
+        vec![of(server, SERVER), of(client, CLIENT)]
+    }
+
+    /// The client in node 0, which is measured, and its server in node 1.
+    pub fn client_first(self, config: &RunConfig) -> Vec<NodeGuest> {
+        let mut guests = self.guests(config);
+        guests.reverse();
+        guests
+    }
+}

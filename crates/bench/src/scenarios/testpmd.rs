@@ -1,0 +1,188 @@
+//! DPDK's testpmd, unmodified: every frame goes back out of the port it came in by, or out of the other of a pair.
+
+use doorbell_loadgen::Returned;
+use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::config::RunConfig;
+use crate::plan::cores;
+use crate::plan::dpdk::{self, DpdkConfig};
+use crate::plan::options::{Options, Setting};
+
+/// testpmd prints this when it forwards and waits for a key.
+pub(crate) const READY_MARKER: &str = "Press enter to exit";
+
+/// What testpmd does with frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ForwardMode {
+    /// Sends frames back as they came.
+    Io,
+    /// Sends frames back with the addresses exchanged.
+    MacSwap,
+}
+
+/// By which port a frame leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Topology {
+    /// By the one that it came in by.
+    Loop,
+    /// By the other one of a pair: ports 0 and 1, 2 and 3 and so on.
+    Paired,
+}
+
+/// testpmd's own options; those that it shares with other programs are in `dpdk`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TestpmdConfig {
+    /// What it does with frames.
+    pub mode: ForwardMode,
+    /// By which port frames leave (--port-topology).
+    pub topology: Topology,
+    /// Cores that forward, 1 to 16 (without this, one), each with a queue of its own each way on every port: RSS spreads flows over them, and plain traffic is
+    /// one flow (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`); each
+    /// core has `dpdk.mbufs` of its own.
+    #[serde(skip_serializing_if = "cores::is_one")]
+    pub cores: u32,
+    /// Queues each way on every port, 1 to 16 and at most `cores`; `cores` unless set. With fewer, the cores share the queues of all ports:
+    /// with 1 queue and 16 ports, each of 8 cores has two ports. Every core needs a queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u32>,
+}
+
+impl Default for TestpmdConfig {
+    fn default() -> Self {
+        TestpmdConfig { mode: ForwardMode::MacSwap, topology: Topology::Loop, cores: 1, queues: None }
+    }
+}
+
+impl Options for TestpmdConfig {
+    const SECTION: &'static str = "testpmd";
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        if self.topology == Topology::Paired && !config.platform.nics.is_multiple_of(2) {
+            let problem = "\"paired\" needs an even number of platform.nics";
+            return Err(ConfigError::new("testpmd.topology", problem));
+        }
+        self.check_queues(config)?;
+        match self.queues() {
+            1 if self.cores > 1 => cores::check_harts("testpmd.cores", self.cores, config),
+            _ => cores::check("testpmd.cores", self.cores, config),
+        }
+    }
+
+    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::follow(self.cores, config)
+    }
+}
+
+impl TestpmdConfig {
+    /// Queues each way on every port.
+    pub(crate) fn queues(&self) -> u32 {
+        self.queues.unwrap_or(self.cores)
+    }
+
+    fn check_queues(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let Some(queues) = self.queues else { return Ok(()) };
+        let (cores, nics) = (self.cores, config.platform.nics);
+        let fail = |problem: String| Err(ConfigError::new("testpmd.queues", problem));
+        match queues {
+            _ if !(1..=cores).contains(&queues) => {
+                fail(format!("{queues} is not from 1 to {cores} (testpmd.cores)"))
+            }
+            _ if queues.saturating_mul(nics) < cores => fail(format!(
+                "{queues} on each of {nics} ports (platform.nics) are fewer than the {cores} cores (testpmd.cores): each needs one"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What more than one core is told: lcore 0 is the main one, on the first hart beside the first that forwards.
+    fn core_words(&self) -> String {
+        let cores = self.cores;
+        if cores == 1 {
+            return String::new();
+        }
+        let queues = match self.queues() {
+            1 => String::new(),
+            queues => {
+                format!(" doorbell.arg=--rxq={queues} doorbell.arg=--txq={queues} doorbell.arg=--rss-udp")
+            }
+        };
+        let lcores: String = (0..cores).map(|core| format!(",{}@{core}", core + 1)).collect();
+        format!(" doorbell.cores={cores} doorbell.lcores=0@0{lcores}{queues}")
+    }
+}
+
+/// What the image's /init is told.
+pub(crate) fn guest_words(config: &RunConfig) -> String {
+    let own = config.options::<TestpmdConfig>();
+    let mode = match own.mode {
+        ForwardMode::Io => "io",
+        ForwardMode::MacSwap => "macswap",
+    };
+    let topology = match own.topology {
+        Topology::Loop => "",
+        Topology::Paired => " doorbell.topology=paired",
+    };
+    let footprint = config.options::<DpdkConfig>().guest_words(config.platform.nics * own.queues());
+    let (cores, frames) = (own.core_words(), dpdk::frame_words(config));
+    format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}{cores}{frames}")
+}
+
+/// What a run should know: harts without work, and one flow for several queues.
+pub(crate) fn remark(config: &RunConfig) -> Option<String> {
+    let own = config.options::<TestpmdConfig>();
+    match own.queues() {
+        1 if own.cores > 1 => None,
+        _ => cores::remark("testpmd.cores", own.cores, config),
+    }
+}
+
+/// What the load generator expects back.
+pub(crate) fn returned(config: &RunConfig) -> Returned {
+    match config.options::<TestpmdConfig>().mode {
+        ForwardMode::Io => Returned::AsSent,
+        ForwardMode::MacSwap => Returned::MacSwap,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::resolve::on_fast;
+
+    #[test]
+    fn the_main_core_is_on_the_hart_of_the_first_that_forwards() {
+        assert!(!guest_words(&on_fast(&[]).unwrap()).contains("lcores"));
+        let four = ["testpmd.cores=4", "platform.harts=4", "nic.model=82576"];
+        let words = guest_words(&on_fast(&four).unwrap());
+        assert!(words.contains("doorbell.lcores=0@0,1@0,2@1,3@2,4@3 doorbell.arg=--rxq=4"), "{words}");
+    }
+
+    #[test]
+    fn cores_share_out_ports_with_fewer_queues() {
+        let set = ["testpmd.cores=8", "platform.nics=16", "platform.ports_per_card=4", "platform.ram=1GiB"];
+        let words = guest_words(&on_fast(&[&set[..], &["testpmd.queues=1"]].concat()).unwrap());
+        assert!(words.contains("doorbell.mbufs=65536") && words.contains("7@6,8@7"), "{words}");
+        assert!(!words.contains("--rxq"), "{words}");
+        let timeout = |set: &[&str]| on_fast(set).unwrap().run.boot_timeout;
+        assert_eq!(
+            timeout(&[&set[..], &["testpmd.queues=1"]].concat()),
+            doorbell_sim::Ps::from_us(20_000_000)
+        );
+        assert!(timeout(&[]) < doorbell_sim::Ps::from_us(20_000_000));
+        for (wrong, says) in [
+            (["testpmd.queues=9", "platform.nics=16"], "9 is not from 1 to 8 (testpmd.cores)"),
+            (
+                ["testpmd.queues=1", "platform.nics=4"],
+                "1 on each of 4 ports (platform.nics) are fewer than the 8 cores",
+            ),
+        ] {
+            let error = on_fast(&[&set[..1], &wrong].concat()).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

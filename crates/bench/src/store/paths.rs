@@ -1,0 +1,231 @@
+//! Where images, packages and checkpoints are kept, and what is read from there.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs;
+use std::path::PathBuf;
+
+use doorbell_image::{BUILTIN, BuildOptions, DebugSymbols, Image, Recipe, build, fetch_debug_symbols};
+use doorbell_machine::{ConfigError, Guest, MachineConfig, PlatformConfig};
+use doorbell_nic::NicModel;
+use doorbell_symbols::stripped;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::RunError;
+
+/// Linux on RISC-V silently drops what is beyond (COMMAND_LINE_SIZE, less the final zero).
+const COMMAND_LINE_BYTES_MAX: usize = 1023;
+
+/// Where images, packages and checkpoints are kept.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The cache folder.
+    pub cache: PathBuf,
+    /// The commit that the program was built from, for results.
+    pub commit: &'static str,
+}
+
+impl Places {
+    /// These places, for a program that does not know its commit.
+    pub fn new(cache: PathBuf) -> Places {
+        Places { cache, commit: "unknown" }
+    }
+
+    /// The folder of an image.
+    pub fn image(&self, name: &str) -> PathBuf {
+        self.cache.join("images").join(name)
+    }
+
+    /// Where traces are looked for that are not beside the file that names them.
+    pub fn traces(&self) -> PathBuf {
+        self.cache.join("traces")
+    }
+
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.cache.join("checkpoints")
+    }
+
+    /// Builds an image, or takes the one that is there; `name` is a built-in one or the path of a recipe.
+    pub fn build_image(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<Image, RunError> {
+        let recipe = Recipe::load(name)?;
+        fs::create_dir_all(&self.cache).map_err(RunError::io("create the cache folder", &self.cache))?;
+        let options = BuildOptions {
+            cache_dir: self.cache.join("packages"),
+            out_dir: self.image(recipe.folder_name()),
+            ..Default::default()
+        };
+        Ok(build(&recipe, &options, say)?)
+    }
+
+    /// The debugging symbols of an image's programs and libraries, which are fetched unless they are there. Of `options`, the
+    /// folders are these places'.
+    pub fn debug_symbols(
+        &self,
+        image: &Image,
+        options: BuildOptions,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<DebugSymbols, RunError> {
+        let initramfs = fs::read(image.initramfs()).map_err(RunError::io("read", image.initramfs()))?;
+        let programs = stripped(&initramfs).into_iter().map(|file| (file.build_id, file.path)).collect();
+        let (cache_dir, out_dir) = (self.cache.join("packages"), self.cache.join("symbols"));
+        Ok(fetch_debug_symbols(image, &programs, &BuildOptions { cache_dir, out_dir, ..options }, say)?)
+    }
+
+    /// Builds the image of a workload whose own is `own`: that, or the user's instead (`run.image`), which must extend it.
+    pub fn build_image_for(
+        &self,
+        own: &str,
+        instead: Option<&str>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Image, RunError> {
+        let Some(chosen) = instead else { return self.build_image(own, say) };
+        if Recipe::load(chosen)?.is_a(own) {
+            return self.build_image(chosen, say);
+        }
+        let problem = format!(
+            "\"{chosen}\" does not extend \"{own}\", the image that this runs in; begin it with extends = \"{own}\""
+        );
+        Err(ConfigError::new("run.image", problem).into())
+    }
+}
+
+/// Images, each looked at once, whoever asks for it again: to open one is to check every byte of its files.
+pub struct Images<'a> {
+    places: &'a Places,
+    /// By the workload's own image, and the user's instead.
+    seen: BTreeMap<(String, Option<String>), Image>,
+}
+
+impl Images<'_> {
+    /// None was looked at yet.
+    pub fn new(places: &Places) -> Images<'_> {
+        Images { places, seen: BTreeMap::new() }
+    }
+
+    /// As [`Places::build_image_for`].
+    pub(crate) fn get(
+        &mut self,
+        own: String,
+        instead: Option<&str>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<&Image, RunError> {
+        match self.seen.entry((own, instead.map(str::to_owned))) {
+            Entry::Occupied(seen) => Ok(seen.into_mut()),
+            Entry::Vacant(new) => {
+                let image = self.places.build_image_for(&new.key().0, instead, say)?;
+                Ok(new.insert(image))
+            }
+        }
+    }
+}
+
+/// Some built-in images have another one for the 82576, with its driver: the same name with this behind it.
+const IGB_SUFFIX: &str = "-82576";
+
+/// The image that stands for a built-in one in a machine with these NICs.
+pub fn image_for(image: &str, machine: &MachineConfig) -> String {
+    let mut ports = 0..machine.platform.nics as usize;
+    let own = format!("{image}{IGB_SUFFIX}");
+    let is_built_in = BUILTIN.iter().any(|recipe| recipe.name == own);
+    let igb = is_built_in && ports.any(|port| machine.port(port).nic.model == NicModel::E82576);
+    if igb { own } else { image.to_owned() }
+}
+
+/// Built-in images whose ports Linux drives, under names by number: eth0, eth1.
+const BY_LINUX: [&str; 8] =
+    ["net", "netperf", "netperf-suricata", "nfs", "servers", "apache", "nat", "suricata"];
+
+/// Whether the ports that a user's script in a built-in image goes by are the machine's: Linux numbers them driver by driver. Benchmarks name
+/// theirs by place (`kernel.rs`).
+pub(crate) fn check_cards(image: &str, machine: &MachineConfig) -> Result<(), ConfigError> {
+    let model = |port: usize| machine.port(port).nic.model;
+    let other = (1..machine.platform.nics as usize).find(|port| model(*port) != model(0));
+    match other.filter(|_| BY_LINUX.contains(&image)) {
+        None => Ok(()),
+        Some(port) => Err(ConfigError::new(
+            format!("port.{port}.nic.model"),
+            "it is another card than port 0's, and Linux numbers ports driver by driver: eth0 would not be port 0. Give all ports of a machine \
+             in which a script of yours runs, or of a node, the same card (nic.model)",
+        )),
+    }
+}
+
+/// An image, if the machine has room for it.
+pub(crate) fn with_room(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
+    if platform.ram < image.ram_min() {
+        let problem = format!("{} is too little: this image needs {}", platform.ram, image.ram_min());
+        return Err(ConfigError::new("platform.ram", problem).into());
+    }
+    Ok(image)
+}
+
+/// Names an image's contents and what is booted from it.
+pub fn guest_identity(image: &Image, bootargs: &str) -> String {
+    let files: String = image.manifest().files.iter().map(|file| file.sha256.as_str()).collect();
+    format!("{} {:016x} {bootargs}", image.name(), xxh3_64(files.as_bytes()))
+}
+
+/// Names a bare-metal program.
+pub fn bare_identity(program: &[u8]) -> String {
+    format!("bare {:016x}", xxh3_64(program))
+}
+
+/// Reads an image's files.
+pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
+    if bootargs.len() > COMMAND_LINE_BYTES_MAX {
+        let problem = format!(
+            "the kernel's command line has {} bytes and is cut after {COMMAND_LINE_BYTES_MAX}; use fewer or shorter words",
+            bootargs.len()
+        );
+        return Err(ConfigError::new("command line", problem).into());
+    }
+    let architecture = &image.manifest().architecture;
+    if architecture != "riscv64" {
+        let problem = format!(
+            "is for {architecture}, and the simulated machine executes riscv64; such images are for recording under QEMU"
+        );
+        return Err(ConfigError::new("image", problem).into());
+    }
+    let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
+    let firmware = image.firmware("fw_dynamic.bin").ok_or_else(|| RunError::Io {
+        action: "find",
+        path: image.dir().join("fw_dynamic.bin"),
+        error: std::io::ErrorKind::NotFound.into(),
+    })?;
+    Ok(Guest {
+        firmware: read(firmware)?,
+        kernel: read(image.kernel())?,
+        initramfs: read(image.initramfs())?,
+        bootargs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::resolve::on_fast;
+
+    #[test]
+    fn ports_that_linux_drives_are_all_of_one_card() {
+        let machine = |set: &[&str]| on_fast(set).unwrap().machine();
+        let mixed = machine(&["platform.nics=2", "port.1.nic.model=82576"]);
+        let error = check_cards("net", &mixed).unwrap_err();
+        assert!(
+            error.key == "port.1.nic.model" && error.problem.contains("eth0 would not be port 0"),
+            "{error}"
+        );
+        check_cards("testpmd", &mixed).unwrap();
+        for set in [&["platform.nics=2", "nic.model=82576"][..], &["port.0.nic.model=82576"]] {
+            check_cards("nat", &machine(set)).unwrap();
+        }
+    }
+
+    #[test]
+    fn each_image_with_one_for_the_82576_is_known_by_what_drives_its_ports() {
+        const BY_DPDK: [&str; 2] = ["testpmd", "dpdk"];
+        let known = |name: &str| BY_LINUX.contains(&name) != BY_DPDK.contains(&name);
+        let names = BUILTIN.iter().filter_map(|recipe| recipe.name.strip_suffix(IGB_SUFFIX));
+        let unknown: Vec<&str> = names.filter(|name| !known(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}

@@ -1,0 +1,201 @@
+//! One machine as a testbed: from a configuration and a workload to a machine whose application is ready.
+
+use doorbell_image::Image;
+use doorbell_loadgen::LoadGen;
+use doorbell_machine::{CheckpointFile, ConfigError, DiskFile, Limits, Machine, Outcome};
+use doorbell_results::PlayedTrace;
+use doorbell_sim::Ps;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{RunError, describe};
+use crate::measure::benchmark::Benchmark;
+use crate::plan::config::RunConfig;
+use crate::plan::drive::{DriveConfig, DriveKind};
+use crate::plan::workload::{Ready, Workload};
+use crate::store::paths::{Places, check_cards, guest_identity, image_for, read_guest, with_room};
+use crate::testbed::boot_length::BootLength;
+use crate::testbed::boot_turn::BOOT_VERSION;
+use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
+use crate::testbed::corunners::{BesideConfig, Programs};
+use crate::testbed::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
+use crate::testbed::init_log;
+use crate::testbed::m5::M5_CHECKPOINT;
+use crate::testbed::testbed::{LINK_STEP, Plan, Source, Testbed};
+
+/// A machine with what it boots from.
+pub struct MachinePlan {
+    config: RunConfig,
+    workload: Workload,
+    bootargs: String,
+    /// Names what is booted.
+    guest: String,
+    disks: Vec<DiskFile>,
+    image: Image,
+    beside: Programs,
+}
+
+/// A workload whose application is ready to be measured, any number of times.
+pub type Session = Testbed<MachinePlan>;
+
+/// Refuses captures that cannot be sent, which would be found only when the guest has booted. It reads all of them: once a command, and before
+/// a boot.
+pub fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
+    if config.loadgen.traffic.streams.iter().all(|stream| stream.capture.is_none()) {
+        return Ok(());
+    }
+    let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link);
+    generator.map(drop).map_err(|error| ConfigError::new("loadgen", error))
+}
+
+impl MachinePlan {
+    pub(crate) fn new(
+        config: &RunConfig,
+        workload: Workload,
+        places: &Places,
+        control: &mut Control,
+    ) -> Result<MachinePlan, RunError> {
+        config.validate()?;
+        if config.options::<DriveConfig>().kind == DriveKind::Node {
+            let problem = "a search and a script have no drive node; here it must be \"generator\"";
+            return Err(ConfigError::new("drive.kind", problem).into());
+        }
+        // A script of the user's goes by the names that Linux gives.
+        if workload.ready == Ready::M5Checkpoint {
+            check_cards(&workload.image, &config.machine())?;
+        }
+        let own = image_for(&workload.image, &config.machine());
+        let image = places.build_image_for(&own, config.run.image.as_deref(), control.say)?;
+        let image = with_room(image, &config.platform)?;
+        let bootargs = format!("{} {}", image.command_line(), workload.words);
+        let guest = guest_identity(&image, &bootargs);
+        let disks = open_disks(Some(&image), &config.run.disks)?;
+        config.machine().check_dca_devices(&[dca_devices(&config.machine(), disks.len())])?;
+        let beside = Programs::open(config.options::<BesideConfig>(), control.say)?;
+        Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
+    }
+
+    /// Runs until the application is ready and every NIC receives, where somebody is to send.
+    fn run_until_ready(&self, machine: &mut Machine, control: &mut Control) -> Result<(), RunError> {
+        let (marker, last) = match self.workload.ready {
+            Ready::Marker(marker) => (Some(marker), None),
+            Ready::M5Checkpoint => (None, Some(M5_CHECKPOINT)),
+        };
+        machine.console.watch(marker);
+        let patience = self.config.run.boot_timeout;
+        let limits = Limits { on_marker: true, ..Limits::until(patience) };
+        let outcome = run_watched_until(machine, &self.guest, &limits, last, control)?;
+        let not_ready = |machine: &Machine, why: String| {
+            Err(RunError::NotReady { why, console: machine.console.last_lines(LINES_SHOWN) })
+        };
+        let is_last = |outcome| matches!(outcome, Outcome::M5Op { function, .. } if Some(function) == last);
+        if outcome != Outcome::Marker && !is_last(outcome) {
+            return not_ready(machine, describe(outcome, patience));
+        }
+        // The application says it is ready; its NICs must be, too.
+        let listens = marker.is_some() && !self.workload.silent;
+        while listens && !machine.nics().all(|nic| nic.is_receiving()) {
+            let step = machine.now().saturating_add(LINK_STEP);
+            let outcome = run_watched(machine, &self.guest, &Limits::until(step), control)?;
+            if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > patience {
+                return not_ready(machine, format!("a NIC does not receive: {}", describe(outcome, step)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plan for MachinePlan {
+    type System = Machine;
+    type Checkpoint = CheckpointFile;
+
+    fn file_name(&self) -> String {
+        let (guest, disks) = (&self.guest, disks_identity(&self.disks));
+        let booted = xxh3_64(format!("{BOOT_VERSION} {guest}{disks}").as_bytes());
+        format!("{}-{:016x}.ckpt", self.workload.name, self.config.machine().guest_hash() ^ booted)
+    }
+
+    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
+        check_captures(&self.config)?;
+        let guest = read_guest(&self.image, self.bootargs.clone())?;
+        (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
+        control.stage = Stage::likely("booting", Ps::ZERO, length.last());
+        let mut machine = machine_for_boot(&self.config, &self.disks)?;
+        machine.load(&guest)?;
+        drop(guest);
+        self.run_until_ready(&mut machine, control)?;
+        length.keep(machine.now());
+        init_log::note(&mut machine);
+        let console = machine.console.text();
+        let instructions = machine.instructions();
+        Ok((machine, console, instructions))
+    }
+
+    fn save(&self, machine: &Machine) -> CheckpointFile {
+        machine.checkpoint(&self.guest, &self.workload.name)
+    }
+
+    fn restored(&self, checkpoint: &CheckpointFile) -> Result<Machine, RunError> {
+        let mut machine = machine_with(&self.config, &self.disks)?;
+        self.beside.join(&mut machine)?;
+        machine.restore(checkpoint, &self.guest)?;
+        Ok(machine)
+    }
+
+    fn images(&self) -> &[Image] {
+        std::slice::from_ref(&self.image)
+    }
+
+    fn beside(&self) -> Vec<PlayedTrace> {
+        self.beside.known()
+    }
+}
+
+impl Session {
+    /// Gets a benchmark's application ready.
+    pub fn prepare(
+        config: &RunConfig,
+        benchmark: &'static Benchmark,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Session, RunError> {
+        (benchmark.check)(config)?;
+        Self::prepare_workload(config, benchmark.workload(config), places, source, control)
+    }
+
+    /// Gets a workload ready.
+    pub fn prepare_workload(
+        config: &RunConfig,
+        workload: Workload,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Session, RunError> {
+        Testbed::ready(MachinePlan::new(config, workload, places, control)?, places, source, control)
+    }
+
+    /// A machine at the point where the application has just become ready.
+    pub fn machine(&self) -> Result<Machine, RunError> {
+        self.system()
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &RunConfig {
+        &self.plan.config
+    }
+
+    /// The image that was booted.
+    pub fn image(&self) -> &Image {
+        &self.plan.image
+    }
+
+    /// Names the guest in checkpoints.
+    pub fn guest(&self) -> &str {
+        &self.plan.guest
+    }
+
+    /// What was booted.
+    pub fn workload(&self) -> &Workload {
+        &self.plan.workload
+    }
+}

@@ -1,0 +1,226 @@
+//! What a testbed measures, as the phases of a load see it: one machine with a load generator at each port, or a network of machines,
+//! switches and load generators.
+
+use doorbell_loadgen::{LoadGen, TrafficConfig};
+use doorbell_machine::{ConfigError, Limits, Machine, Mode, Network, NetworkOutcome, Outcome, Switch};
+use doorbell_sim::Ps;
+use doorbell_wire::Link;
+
+use crate::error::{RunError, describe};
+use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched, run_watched};
+use crate::testbed::init_log::{self, InitLog};
+use crate::testbed::steady::Seen;
+use crate::testbed::ticks::{Timer, timers};
+
+/// One machine, or a network.
+pub trait System {
+    /// Runs to a time; anything else that ends the run is an error. `guest` names a lone guest in its own checkpoints.
+    fn run_to(&mut self, time: Ps, guest: &str, control: &mut Control) -> Result<(), RunError>;
+    /// How far it has come.
+    fn now(&self) -> Ps;
+    /// Instructions retired by all harts.
+    fn instructions(&self) -> u64;
+    /// From now on keeps what a fingerprint says of the wires.
+    fn hear_wires(&mut self);
+    /// How all its machines are timed from now on.
+    fn set_mode(&mut self, mode: Mode);
+    /// Whether any of its machines is timed.
+    fn is_timed(&self) -> bool;
+    /// Its load generators.
+    fn generators(&self) -> Vec<&LoadGen>;
+    /// Sets a generator's traffic and starts it.
+    fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError>;
+    /// Begins a measurement window at everything that has one.
+    fn begin_window(&mut self);
+    /// Which NICs, nodes and switches have frames inside that may still move, by name, and how many. Frames on links and in programs'
+    /// hands are not among them.
+    fn holding(&self) -> Vec<(String, u64)>;
+    /// What it looks like to whoever judges whether it is steady.
+    fn seen(&self) -> Seen;
+    /// The timers of its measured harts.
+    fn timers(&self) -> Vec<Timer>;
+    /// The longest that a frame takes over one of its links.
+    fn longest_link(&self) -> Ps;
+    /// Whether links have no faults from now on.
+    fn spare_links(&mut self, spared: bool);
+    /// What failed `init` lines of its guests printed.
+    fn init_logs(&self) -> Vec<InitLog>;
+}
+
+impl System for Machine {
+    fn run_to(&mut self, time: Ps, guest: &str, control: &mut Control) -> Result<(), RunError> {
+        match run_watched(self, guest, &Limits::until(time), control)? {
+            Outcome::Time | Outcome::Asleep => Ok(()),
+            outcome => Err(RunError::Ended {
+                why: describe(outcome, time),
+                console: self.console.last_lines(LINES_SHOWN),
+            }),
+        }
+    }
+
+    fn now(&self) -> Ps {
+        Machine::now(self)
+    }
+
+    fn instructions(&self) -> u64 {
+        Machine::instructions(self)
+    }
+
+    fn hear_wires(&mut self) {
+        Machine::hear_wires(self);
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
+        Machine::set_mode(self, mode);
+    }
+
+    fn is_timed(&self) -> bool {
+        self.timing().is_some()
+    }
+
+    fn generators(&self) -> Vec<&LoadGen> {
+        self.ports().iter().map(|port| &port.loadgen).collect()
+    }
+
+    fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError> {
+        self.start_traffic_at(generator, traffic)
+    }
+
+    fn begin_window(&mut self) {
+        Machine::begin_window(self);
+    }
+
+    fn holding(&self) -> Vec<(String, u64)> {
+        let held = self.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx);
+        let named = held.enumerate().map(|(port, frames)| (format!("the NIC of port {port}"), frames));
+        named.filter(|(_, frames)| *frames > 0).collect()
+    }
+
+    fn seen(&self) -> Seen {
+        Seen::of(&[self], 0)
+    }
+
+    fn timers(&self) -> Vec<Timer> {
+        timers([self])
+    }
+
+    fn longest_link(&self) -> Ps {
+        longest(self.ports().iter().flat_map(|port| [&port.link_in, &port.link_out]))
+    }
+
+    fn spare_links(&mut self, spared: bool) {
+        for port in self.ports_mut() {
+            [&mut port.link_in, &mut port.link_out].into_iter().for_each(|link| link.spare(spared));
+        }
+    }
+
+    fn init_logs(&self) -> Vec<InitLog> {
+        init_log::of_machine(self)
+    }
+}
+
+impl System for Network {
+    /// A node that ends well before is done.
+    fn run_to(&mut self, time: Ps, _guest: &str, control: &mut Control) -> Result<(), RunError> {
+        loop {
+            match run_network_watched(self, time, false, control)? {
+                NetworkOutcome::Time | NetworkOutcome::Asleep => return Ok(()),
+                NetworkOutcome::Nodes(nodes) => {
+                    let failed =
+                        nodes.iter().find(|(_, outcome)| !matches!(outcome, Outcome::PowerOff { code: 0 }));
+                    if let Some((node, outcome)) = failed {
+                        return Err(ended(self, *node, *outcome));
+                    }
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Ps {
+        Network::now(self)
+    }
+
+    fn instructions(&self) -> u64 {
+        Network::instructions(self)
+    }
+
+    fn hear_wires(&mut self) {
+        Network::hear_wires(self);
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
+        (0..self.config().nodes.len()).for_each(|node| self.node_mut(node).set_mode(mode));
+    }
+
+    fn is_timed(&self) -> bool {
+        self.nodes().any(|node| node.timing().is_some())
+    }
+
+    fn generators(&self) -> Vec<&LoadGen> {
+        Network::generators(self).map(|generator| generator.loadgen()).collect()
+    }
+
+    fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError> {
+        let generator = self.generators_mut().nth(generator).expect("each load has its generator");
+        generator.start(traffic.clone())
+    }
+
+    fn begin_window(&mut self) {
+        Network::begin_window(self);
+    }
+
+    fn holding(&self) -> Vec<(String, u64)> {
+        Network::holding(self).into_iter().map(|(name, frames)| (name.to_owned(), frames)).collect()
+    }
+
+    fn seen(&self) -> Seen {
+        let nodes: Vec<&Machine> = self.nodes().collect();
+        Seen::of(&nodes, self.switches().map(Switch::holds).sum())
+    }
+
+    fn timers(&self) -> Vec<Timer> {
+        timers(self.nodes())
+    }
+
+    fn longest_link(&self) -> Ps {
+        longest(self.wires().iter().map(|wire| self.link(wire)))
+    }
+
+    fn spare_links(&mut self, spared: bool) {
+        Network::spare_links(self, spared);
+    }
+
+    fn init_logs(&self) -> Vec<InitLog> {
+        init_log::of_network(self)
+    }
+}
+
+fn longest<'a>(links: impl Iterator<Item = &'a Link>) -> Ps {
+    links.map(|link| link.config().latency).max().unwrap_or(Ps::ZERO)
+}
+
+/// A node's run has ended where it should not.
+pub(crate) fn ended(network: &Network, node: usize, outcome: Outcome) -> RunError {
+    RunError::Ended {
+        why: why_node_ended(network, node, outcome),
+        console: network.node(node).console.last_lines(LINES_SHOWN),
+    }
+}
+
+fn why_node_ended(network: &Network, node: usize, outcome: Outcome) -> String {
+    let (name, _) = &network.config().nodes[node];
+    format!("{name}: {}", describe(outcome, network.now()))
+}
+
+/// Why the run of joined nodes has ended where it should not, and on whose console more may be seen. Node 1 drives; it is `late` if only time has
+/// passed.
+pub(crate) fn why_ended(network: &Network, outcome: &NetworkOutcome, late: &str) -> (usize, String) {
+    match outcome {
+        NetworkOutcome::Nodes(nodes) => {
+            let (node, outcome) = nodes[0];
+            (node, why_node_ended(network, node, outcome))
+        }
+        NetworkOutcome::Asleep => (1, "all nodes sleep, and nothing is left that would wake them".to_owned()),
+        NetworkOutcome::Time => (1, late.to_owned()),
+    }
+}

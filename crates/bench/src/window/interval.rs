@@ -1,0 +1,220 @@
+//! A measured interval of a network: what its members sent each other in it, what became of it, and what the nodes' timing models
+//! say. Of two nodes its figures have the form of those of a run with a load generator; what only a generator knows is left empty.
+
+use std::collections::BTreeMap;
+
+use doorbell_machine::{Carried, Network, Watched};
+use doorbell_sim::Ps;
+use doorbell_sim::stats::Stats;
+use doorbell_wire::LinkStats;
+
+use crate::figures::counters::MeasuredCounters;
+use crate::figures::ports;
+use crate::figures::ratio::{for_each, per};
+use crate::figures::timing;
+use crate::plan::config::RunConfig;
+use crate::testbed::corunners;
+use crate::window::losses::{Losses, Lost};
+use crate::window::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
+use crate::window::window::{OpenWindow, Window};
+use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
+
+/// An interval that has begun.
+pub(crate) struct OpenInterval {
+    begun: Ps,
+    nodes: Vec<OpenWindow>,
+    sent: Vec<LinkStats>,
+    losses: Losses,
+    late: u64,
+    carried: Option<[Carried; 2]>,
+    by_port: BTreeMap<u16, [Carried; 2]>,
+}
+
+/// What changed in an interval. Of two nodes, node 0 is the test node.
+pub(crate) struct Interval {
+    pub seconds: f64,
+    /// By node.
+    pub nodes: Vec<Window>,
+    /// By direction, those of link n being the 2n-th and the next: of two nodes by the node that sent.
+    pub sent: Vec<Direction>,
+    /// How long each direction was busy, in picoseconds.
+    pub busy: Vec<u64>,
+    /// Frames that NICs, cables and switches lost.
+    pub lost: Lost,
+    /// What they had lost by its end.
+    losses: Losses,
+    /// Frames that had come back to generators too late when it began.
+    late: u64,
+    /// By the end that sent, on the first link, if its flows are followed.
+    pub carried: Option<[Carried; 2]>,
+    /// The same by those ports of the first end that are followed.
+    pub by_port: BTreeMap<u16, [Carried; 2]>,
+    /// By node.
+    pub instructions: Vec<u64>,
+    /// By node: what was watched of it.
+    pub watched: Vec<Option<Watched>>,
+}
+
+/// What has gone into each direction by now. Of a frame that is still leaving, only the time until now.
+fn sent(network: &Network) -> Vec<LinkStats> {
+    let links = network.wires().iter().map(|wire| network.link(wire));
+    let now = network.complete_until();
+    links.map(|link| LinkStats { busy_ps: link.busy_until(now), ..link.stats().clone() }).collect()
+}
+
+impl OpenInterval {
+    /// An interval that begins at this very moment. The schedule of direct cache access begins with it, and the trace of a node, if
+    /// there is one.
+    pub fn begin(network: &mut Network, observe: &Observe, trace: Option<&NodeTrace>) -> OpenInterval {
+        network.begin_window();
+        watch_nodes(network, observe);
+        if let Some(trace) = trace {
+            trace.begin(network);
+        }
+        OpenInterval {
+            begun: network.complete_until(),
+            nodes: network.nodes().map(OpenWindow::begin).collect(),
+            sent: sent(network),
+            losses: Losses::of(network),
+            late: came_late(network),
+            carried: network.carried(0),
+            by_port: network.carried_by_port(0),
+        }
+    }
+
+    /// What has changed up to this moment. A trace that began with the interval ends with it.
+    pub fn end(self, network: &mut Network, trace: Option<&NodeTrace>) -> Interval {
+        if let Some(trace) = trace {
+            trace.end(network);
+        }
+        let watched = end_watch_of_nodes(network);
+        let network = &*network;
+        let windows = self.nodes.into_iter().zip(network.nodes()).map(|(open, node)| open.end(node));
+        let nodes: Vec<Window> = windows.collect();
+        let links = sent(network).into_iter().zip(&self.sent).map(|(now, begin)| now.since(begin));
+        let links: Vec<LinkStats> = links.collect();
+        let losses = Losses::of(network);
+        let carried = network.carried(0).zip(self.carried);
+        let change = |now: &[Carried; 2], begin: &[Carried; 2]| [0, 1].map(|end| now[end].since(&begin[end]));
+        let by_port = network.carried_by_port(0);
+        let by_port = by_port.iter().zip(self.by_port.values());
+        Interval {
+            seconds: network.complete_until().saturating_sub(self.begun).as_secs_f64(),
+            sent: links.iter().map(direction).collect(),
+            busy: links.iter().map(|link| link.busy_ps).collect(),
+            lost: losses.since(&self.losses),
+            losses,
+            late: self.late,
+            carried: carried.map(|(now, begin)| change(&now, &begin)),
+            by_port: by_port.map(|((port, now), begin)| (*port, change(now, begin))).collect(),
+            instructions: nodes.iter().map(|window| window.instructions).collect(),
+            nodes,
+            watched,
+        }
+    }
+}
+
+/// Frames that came back to generators when they were no longer waited for.
+fn came_late(network: &Network) -> u64 {
+    network.generators().map(|generator| generator.loadgen().stats().late).sum()
+}
+
+fn direction(link: &LinkStats) -> Direction {
+    Direction { frames: link.frames, bytes: link.bytes_l2, lost: link.lost, corrupted: link.corrupted }
+}
+
+impl Interval {
+    /// What the counters of each node stood at, at both ends.
+    pub fn take_counters(&mut self) -> Vec<MeasuredCounters> {
+        self.nodes.iter_mut().map(|window| std::mem::take(&mut window.counters)).collect()
+    }
+
+    /// What has been lost since its end.
+    pub fn lost_behind(&self, network: &Network) -> Lost {
+        Losses::of(network).since(&self.losses)
+    }
+
+    /// Frames that have come back too late since its beginning.
+    pub fn late(&self, network: &Network) -> u64 {
+        came_late(network) - self.late
+    }
+
+    /// The figures, with the frames that node `from` sent as those that were offered, and what the other's NIC accepted of
+    /// them as delivered. `host_seconds` is the time that all of the run took, `executed` the instructions.
+    pub fn point(
+        &self,
+        (benchmark, rate): (&str, String),
+        config: &RunConfig,
+        network: &Network,
+        from: usize,
+        (host_seconds, executed): (f64, u64),
+    ) -> PointSummary {
+        let test = network.node(0);
+        let offered = &self.sent[from];
+        let drops = Drops { link: offered.lost, ..self.lost.by_port[1 - from][0].clone() };
+        let lost = (drops.at_nics() + drops.link).min(offered.frames);
+        let delivered = offered.frames - lost;
+        let cycles = self.nodes[0].core_cycles(config);
+        let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
+            let span =
+                timing::Span { begin, end, frames: delivered, instructions: self.instructions[0], config };
+            (timing::figures(&span, test), timing::cores(&span))
+        });
+        let (timing, cores) = timing.unzip();
+        let frame_size = per(offered.bytes as f64, offered.frames as f64).round() as u64;
+        PointSummary {
+            benchmark: benchmark.to_owned(),
+            config_hash: config.hash(),
+            rate,
+            drops,
+            instructions: self.instructions[0],
+            ipc: per(self.instructions[0] as f64, cycles),
+            instructions_per_frame: for_each(self.instructions[0], delivered),
+            host_seconds,
+            host_mips: per(executed as f64 / 1e6, host_seconds),
+            state_hash: format!("{:016x}", network.state_hash()),
+            timing,
+            cores: cores.unwrap_or_default(),
+            beside: corunners::figures(
+                self.nodes[0].beside.each_ref().map(Vec::as_slice),
+                config,
+                self.seconds,
+            ),
+            timer_ticks: Some(self.nodes[0].counters.timer_ticks(test)),
+            interrupts_per_second: ports::interrupts_per_second(&self.nodes[0].ports, self.seconds),
+            ports: self.nodes[0].ports.clone(),
+            wire_share: self.busy.iter().max().map(|busy| per(*busy as f64 * 1e-12, self.seconds)),
+            ..PointSummary::of_window(
+                between_nodes((offered.frames, offered.bytes), lost, self.seconds),
+                frame_size,
+            )
+        }
+    }
+}
+
+/// Frames and bytes that nodes sent, of which so many frames were lost, in the form of a load generator's figures.
+pub(crate) fn between_nodes((frames, bytes): (u64, u64), lost: u64, seconds: f64) -> WindowSummary {
+    let delivered = frames.saturating_sub(lost);
+    let share = |part: u64| Throughput {
+        mpps: per(frames as f64 * 1e-6, seconds) * per(part as f64, frames as f64),
+        gbps_l2: per(bytes as f64 * 8e-9, seconds) * per(part as f64, frames as f64),
+        ..Throughput::default()
+    };
+    WindowSummary {
+        seconds,
+        frames_offered: frames,
+        frames_delivered: delivered,
+        drop_rate: per((frames - delivered) as f64, frames as f64),
+        offered: share(frames),
+        delivered: share(delivered),
+        arrived: share(delivered),
+        ..WindowSummary::default()
+    }
+}
+
+/// What the figures of nodes mean, by name.
+pub(crate) fn meanings(summary: &PointSummary, network: &Network) -> BTreeMap<String, String> {
+    let mut meanings = network.nodes().next().map(ports::meanings).unwrap_or_default();
+    meanings.extend(timing::meanings(summary));
+    meanings
+}

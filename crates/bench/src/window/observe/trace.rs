@@ -1,0 +1,161 @@
+//! A measurement's trace: what its harts execute and its devices do, in a file of our own format.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use doorbell_machine::{Machine, Recorder};
+use doorbell_sim::memory::Walk;
+use doorbell_sim::{Allowance, Op, PhysAddr};
+use doorbell_symbols::Mode;
+use doorbell_trace::system::{Again, Description, DeviceEvent, Step, TraceError, TraceWriter};
+
+use crate::error::RunError;
+use crate::plan::config::RunConfig;
+
+/// A trace that is being written. Its recorder is given to the machine while the measurement lasts.
+pub(crate) struct Trace {
+    path: PathBuf,
+    /// What is given to the recorder, and comes back from it.
+    state: Arc<Mutex<Option<State>>>,
+}
+
+struct State {
+    writer: TraceWriter,
+    failed: Option<TraceError>,
+    begun: Begun,
+}
+
+/// Places found last, by their low bits.
+const RECENT: usize = 4096;
+
+/// Where blocks began: what functions are named by.
+struct Begun {
+    all: HashSet<(Mode, u64, PhysAddr)>,
+    recent: Box<[PhysAddr; RECENT]>,
+}
+
+impl Begun {
+    fn new() -> Begun {
+        Begun { all: HashSet::new(), recent: Box::new([PhysAddr(u64::MAX); RECENT]) }
+    }
+
+    #[inline]
+    fn note(&mut self, op: &Op, translated: bool) {
+        let recent = &mut self.recent[(op.fetch.0 >> 1) as usize % RECENT];
+        if *recent != op.fetch {
+            *recent = op.fetch;
+            let mode = match (op.flags & Op::PRIVILEGED != 0, translated) {
+                (true, true) => Mode::Kernel,
+                (true, false) => Mode::Firmware,
+                (false, _) => Mode::User,
+            };
+            self.all.insert((mode, op.pc, op.fetch));
+        }
+    }
+}
+
+/// A trace that is written.
+pub(crate) struct Written {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Where its blocks began, in order.
+    pub begun: Vec<(Mode, u64, PhysAddr)>,
+}
+
+/// Holds what it writes to until it is dropped, so that no block has to ask for it.
+struct ToFile {
+    state: Option<State>,
+    home: Arc<Mutex<Option<State>>>,
+}
+
+impl ToFile {
+    /// After a failure nothing more is written; [`Trace::finish`] tells of it.
+    #[inline]
+    fn write(&mut self, write: impl FnOnce(&mut TraceWriter) -> Result<(), TraceError>) {
+        if let Some(state) = &mut self.state
+            && state.failed.is_none()
+        {
+            state.failed = write(&mut state.writer).err();
+        }
+    }
+}
+
+impl Drop for ToFile {
+    fn drop(&mut self) {
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
+    }
+}
+
+impl Recorder for ToFile {
+    fn block(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        again: Option<Again>,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) {
+        self.write(|writer| writer.block_of(hart, step, again, ops, walk));
+        if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
+            state.begun.note(first, step.space.is_some());
+        }
+    }
+
+    fn allowance(&self, hart: u16) -> Allowance {
+        let state = self.state.as_ref().filter(|state| state.failed.is_none());
+        state.map_or(Allowance::default(), |state| state.writer.allowance(hart))
+    }
+
+    fn again(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
+        self.write(|writer| writer.again(hart, step, instructions, blocks));
+        self.allowance(hart)
+    }
+
+    fn event(&mut self, event: &DeviceEvent) {
+        self.write(|writer| writer.event(event));
+    }
+}
+
+impl Trace {
+    /// Begins the file.
+    pub fn create(path: &Path, machine: &Machine, config: &RunConfig, what: &str) -> Result<Trace, RunError> {
+        let description = Description {
+            recorder: concat!("Doorbell ", env!("CARGO_PKG_VERSION")).to_owned(),
+            recorded: what.to_owned(),
+            isa: "riscv64".to_owned(),
+            harts: machine.harts().len() as u16,
+            timed: machine.timing().is_some(),
+            physical: true,
+            config: config.to_toml(),
+            beside: Vec::new(),
+        };
+        let failed = |error| RunError::Trace { path: path.to_owned(), error };
+        let writer = TraceWriter::create(path, &description).map_err(failed)?;
+        let state = Arc::new(Mutex::new(Some(State { writer, failed: None, begun: Begun::new() })));
+        Ok(Trace { path: path.to_owned(), state })
+    }
+
+    /// What the machine is given, once.
+    pub fn recorder(&self) -> Box<dyn Recorder> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        assert!(state.is_some(), "one machine writes to a trace at a time");
+        Box::new(ToFile { state, home: Arc::clone(&self.state) })
+    }
+
+    /// Ends the file. The machine must have dropped the recorder.
+    pub fn finish(self) -> Result<Written, RunError> {
+        let failed = |error| RunError::Trace { path: self.path.clone(), error };
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let State { writer, failed: error, begun } = state.expect("the machine records no longer");
+        match error {
+            Some(error) => Err(failed(error)),
+            None => {
+                writer.finish().map_err(failed)?;
+                let mut begun: Vec<_> = begun.all.into_iter().collect();
+                begun.sort_unstable_by_key(|(_, virt, phys)| (*virt, phys.0));
+                Ok(Written { path: self.path, begun })
+            }
+        }
+    }
+}
