@@ -7,6 +7,7 @@ mod error;
 mod figures;
 mod measure;
 mod plan;
+mod ratio;
 mod request;
 mod scenarios;
 mod store;
@@ -24,9 +25,7 @@ pub use figures::core_counts::CoreCounts;
 pub use figures::fingerprint::fingerprint;
 pub use measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
 pub use measure::driven::{DrivenPoint, driven_guests, run_driven};
-pub use measure::playback::{
-    NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, Shape, TRACE, Traces, Warmup, write_played,
-};
+pub use measure::playback::{PlayedRun, ReadyTrace, TRACE, write_played};
 pub use measure::point::{Point, run_point, run_point_observed};
 pub use measure::script::{Mark, Script, run_script};
 pub use measure::transfer::TransferConfig;
@@ -38,6 +37,7 @@ pub use plan::drive::{DriveConfig, DriveKind};
 pub use plan::length::Length;
 pub use plan::members::{CableTable, GeneratorTable, NodeTable};
 pub use plan::options::{Options, Section};
+pub use plan::playback::{PlaybackConfig, Shape, Warmup};
 pub use plan::workload::{NO_TRAFFIC, Ready, Workload};
 pub use request::changes::changes;
 pub use request::network::{NetworkFile, NetworkPlan};
@@ -73,6 +73,7 @@ pub use testbed::ramp::RunUp;
 pub use testbed::session::{MachinePlan, Session, check_captures};
 pub use testbed::system::System;
 pub use testbed::testbed::{Plan, Saved, Source, Testbed};
+pub use testbed::traces::{NamedTrace, Traces};
 pub use window::observe::{
     FunctionTable, KindRules, Observe, Observed, PIPELINE_MAX, RecordedNames, TIMELINE_PACKETS, konata,
     perfetto,

@@ -6,7 +6,6 @@
 //! | `nic_totals` | frames lost at NICs and links, by cause |
 //! | `ports` | figures of each port |
 //! | `timing` | figures of cores, caches, interconnect and DRAM |
-//! | `ratio` | ratios of counts |
 //! | `core_counts` | instructions and cycles between two moments |
 //! | `fingerprint` | what two runs that are the same have in common |
 
@@ -15,5 +14,4 @@ pub(crate) mod counters;
 pub(crate) mod fingerprint;
 pub(crate) mod nic_totals;
 pub(crate) mod ports;
-pub(crate) mod ratio;
 pub(crate) mod timing;

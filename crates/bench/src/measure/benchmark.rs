@@ -13,9 +13,12 @@ use crate::plan::counting::Counting;
 use crate::plan::options::Section;
 use crate::plan::workload::{Ready, Workload};
 use crate::store::folder::ResultFolder;
+use crate::store::paths::Places;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesTestbed};
 use crate::testbed::ramp::RunUp;
+use crate::testbed::session::Session;
+use crate::testbed::testbed::Source;
 use crate::window::observe::Observe;
 
 /// What a benchmark is made of.
@@ -115,5 +118,19 @@ impl Benchmark {
             rings: (self.rings)(config),
             counting: self.counting,
         }
+    }
+}
+
+impl Session {
+    /// Gets a benchmark's application ready.
+    pub fn prepare(
+        config: &RunConfig,
+        benchmark: &'static Benchmark,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Session, RunError> {
+        (benchmark.check)(config)?;
+        Self::prepare_workload(config, benchmark.workload(config), places, source, control)
     }
 }

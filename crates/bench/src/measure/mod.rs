@@ -12,14 +12,20 @@
 //! | `script_program` | a program that a script runs |
 //! | `playback` | played traces |
 //! | `point_files` | files of a point's result folder |
+//! | `roles` | programs of nodes, as scripts |
+//! | `shards` | servers on several cores |
+//! | `node_profile` | the profile of a node |
 
 pub(crate) mod benchmark;
 pub(crate) mod driven;
 pub(crate) mod measuring;
+pub(crate) mod node_profile;
 pub(crate) mod playback;
 pub(crate) mod point;
 pub(crate) mod point_files;
+pub(crate) mod roles;
 pub(crate) mod script;
 pub(crate) mod script_program;
+pub(crate) mod shards;
 pub(crate) mod transfer;
 pub(crate) mod trial;

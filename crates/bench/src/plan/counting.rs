@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use doorbell_results::{Figure, FigureGroup, PortFigures, Throughput, WatchedFigures, WindowSummary};
 use doorbell_sim::{Bytes, Frame};
 
-use crate::figures::ratio::per;
+use crate::ratio::per;
 
 /// What a program counts, and how it says it when `now` or `all` is typed on its console: in lines `PROGRAM: COUNTER = VALUE`, and
 /// `PROGRAM: counted` behind them.

@@ -12,6 +12,7 @@
 //! | `cores` | programs on several cores |
 //! | `workload` | what a machine boots, and when it is ready |
 //! | `counting` | programs that count the frames that they have seen |
+//! | `playback` | how a trace is played |
 
 pub(crate) mod config;
 pub(crate) mod cores;
@@ -22,4 +23,5 @@ pub(crate) mod kernel;
 pub(crate) mod length;
 pub(crate) mod members;
 pub(crate) mod options;
+pub(crate) mod playback;
 pub(crate) mod workload;

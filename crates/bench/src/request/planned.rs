@@ -5,12 +5,13 @@ use std::path::Path;
 
 use doorbell_image::Image;
 use doorbell_loadgen::Rate;
-use doorbell_machine::{CoreModel, Network, Watched};
-use doorbell_results::{PointSummary, Ran};
+use doorbell_machine::CoreModel;
+use doorbell_results::Ran;
 
 use crate::error::RunError;
 use crate::measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
 use crate::measure::driven::{driven_guests, run_driven};
+use crate::measure::node_profile::profile_test_node;
 use crate::measure::point::run_point_sent;
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
@@ -216,20 +217,6 @@ fn network(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> R
     profile_nodes(load, testbed, &mut run)?;
     folder.write_nodes(config, &run.network, &run.counters)?;
     Ok(Measured { config: config.clone(), summary: run.summary, meanings: run.meanings })
-}
-
-/// What the functions and kinds of the node that is tested cost.
-pub(crate) fn profile_test_node(
-    load: &NodesLoad,
-    testbed: &NodesTestbed,
-    (network, watched): (&mut Network, Option<Watched>),
-    summary: &mut PointSummary,
-) -> Result<(), RunError> {
-    let (image, delivered) = (&testbed.plan.images()[0], Delivered::of(summary));
-    let (functions, kinds) =
-        profile_of_node(load.observe, (network, 0), image, watched, &delivered, load.folder)?;
-    (summary.functions, summary.kinds) = (functions, kinds);
-    Ok(())
 }
 
 /// The same of each timed node of a network.

@@ -3,9 +3,9 @@
 use doorbell_machine::playback::Pages;
 use doorbell_machine::{Base, ConfigError};
 
-use crate::measure::playback::config::{KEYS, LINK, NICS, OF_PORTS, PlaybackConfig, RAM, Shape, WHOLE};
 use crate::plan::config::RunConfig;
 use crate::plan::options::{OptionSections, Options, Section, path_of};
+use crate::plan::playback::{KEYS, LINK, NICS, OF_PORTS, PlaybackConfig, RAM, Shape, WHOLE};
 use crate::request::resolve::Layers;
 use crate::scenarios::registry;
 
@@ -83,7 +83,7 @@ fn check_key(key: &str) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::playback::config::Warmup;
+    use crate::plan::playback::Warmup;
     use crate::request::changes::changes;
 
     fn resolved(set: &[&str]) -> Result<RunConfig, String> {

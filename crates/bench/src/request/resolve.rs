@@ -4,9 +4,9 @@ use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{Base, ConfigError};
 use toml::{Table, Value};
 
-use crate::measure::playback::PlaybackConfig;
 use crate::plan::config::RunConfig;
 use crate::plan::options::{OptionSections, Options};
+use crate::plan::playback::PlaybackConfig;
 use crate::request::reference::instead_of;
 use crate::scenarios::registry;
 

@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::error::RunError;
 use crate::measure::benchmark::{Measured, NodesLoad};
+use crate::measure::roles::{Pair, role};
+use crate::measure::shards;
 use crate::measure::transfer::{self, Transfers};
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{Options, Setting};
-use crate::scenarios::roles::{Pair, role};
-use crate::scenarios::shards;
 use crate::store::folder::pretty;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodesTestbed;

@@ -4,11 +4,11 @@ use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::shards;
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::kernel;
 use crate::plan::options::{Options, Setting};
-use crate::scenarios::shards;
 
 /// memcached-kernel's own options; those that it shares with other programs over the kernel's stack are in `kernel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,8 +3,6 @@
 //! | File | Contents |
 //! |---|---|
 //! | `registry` | the list |
-//! | `roles` | programs of nodes, as scripts |
-//! | `shards` | servers on several cores |
 //! | `worker` | the program of several cores |
 //! | the others | a benchmark each |
 
@@ -21,9 +19,7 @@ pub(crate) mod ovs;
 pub(crate) mod pipeline;
 pub(crate) mod redis;
 pub(crate) mod registry;
-pub(crate) mod roles;
 pub(crate) mod rxptx;
-pub(crate) mod shards;
 pub(crate) mod suricata;
 pub(crate) mod testpmd;
 pub(crate) mod touch;

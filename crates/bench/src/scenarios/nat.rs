@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::measure::benchmark::{Measured, NodesLoad};
+use crate::measure::roles::{CLIENT, Pair, Role, role};
 use crate::measure::transfer::{self, Transfers};
 use crate::plan::config::RunConfig;
 use crate::plan::options::Options;
 use crate::scenarios::netperf::{self, NetperfConfig};
-use crate::scenarios::roles::{CLIENT, Pair, Role, role};
 use crate::scenarios::web::WebConfig;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodeGuest;

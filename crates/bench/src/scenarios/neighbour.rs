@@ -1,6 +1,6 @@
 //! A network program beside programs that are hungry for cache or memory bandwidth: touchfwd on the first harts, and on the last ones compute or
 //! stream, each through a table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
-//! Traces as neighbours, of any benchmark, are [`beside`](crate::testbed::corunners) the machine.
+//! Traces as neighbours, of any benchmark, are [`corunners`](crate::testbed::corunners) of the machine.
 
 use doorbell_machine::{ConfigError, HARTS_MAX};
 use doorbell_sim::Bytes;

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::measure::benchmark::{Measured, NodesLoad};
+use crate::measure::roles::{CLIENT, Pair, SERVER, role};
+use crate::measure::shards;
 use crate::measure::transfer::{self, TransferConfig, Transfers};
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::kernel::KernelConfig;
 use crate::plan::options::{Options, Setting};
-use crate::scenarios::roles::{CLIENT, Pair, SERVER, role};
-use crate::scenarios::shards;
 use crate::scenarios::suricata::{self, SuricataConfig};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodeGuest;

@@ -7,10 +7,10 @@ use doorbell_sim::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::roles::{Pair, role};
 use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::options::{self, Options};
-use crate::scenarios::roles::{Pair, role};
 use crate::testbed::ramp::RunUp;
 use crate::window::transfer_counts::{Load, is_more_than_talk};
 

@@ -6,12 +6,12 @@ use doorbell_results::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::roles::{Pair, role};
+use crate::measure::shards;
 use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{Options, Setting};
-use crate::scenarios::roles::{Pair, role};
-use crate::scenarios::shards;
 use crate::testbed::ramp::RunUp;
 use crate::window::transfer_counts::{Load, Transaction, is_more_than_talk};
 

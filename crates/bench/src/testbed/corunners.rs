@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
-use crate::figures::ratio::per;
-use crate::measure::playback::{NamedTrace, contents};
 use crate::plan::config::RunConfig;
 use crate::plan::options::{self, Options};
+use crate::ratio::per;
+use crate::testbed::traces::{NamedTrace, contents};
 
 /// What is played beside the machine, or beside the tested one of two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -17,6 +17,7 @@
 //! | `init_log` | failed `init` lines |
 //! | `boot_length` | how long boots take |
 //! | `boot_turn` | the lock by which runs boot a guest once |
+//! | `traces` | trace files that are played |
 
 pub(crate) mod boot_length;
 pub(crate) mod boot_turn;
@@ -33,3 +34,4 @@ pub(crate) mod steady;
 pub(crate) mod system;
 pub(crate) mod testbed;
 pub(crate) mod ticks;
+pub(crate) mod traces;

@@ -8,7 +8,6 @@ use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{RunError, describe};
-use crate::measure::benchmark::Benchmark;
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::plan::workload::{Ready, Workload};
@@ -151,18 +150,6 @@ impl Plan for MachinePlan {
 }
 
 impl Session {
-    /// Gets a benchmark's application ready.
-    pub fn prepare(
-        config: &RunConfig,
-        benchmark: &'static Benchmark,
-        places: &Places,
-        source: &Source,
-        control: &mut Control,
-    ) -> Result<Session, RunError> {
-        (benchmark.check)(config)?;
-        Self::prepare_workload(config, benchmark.workload(config), places, source, control)
-    }
-
     /// Gets a workload ready.
     pub fn prepare_workload(
         config: &RunConfig,

@@ -10,9 +10,9 @@ use doorbell_wire::LinkStats;
 
 use crate::figures::counters::MeasuredCounters;
 use crate::figures::ports;
-use crate::figures::ratio::{for_each, per};
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
+use crate::ratio::{for_each, per};
 use crate::testbed::corunners;
 use crate::window::losses::{Losses, Lost};
 use crate::window::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};

@@ -6,8 +6,8 @@ use doorbell_results::Protocol;
 use doorbell_sim::stats::Stats;
 
 use crate::figures::nic_totals::{NicTotals, port_totals};
-use crate::figures::ratio::per;
 use crate::plan::counting::Counting;
+use crate::ratio::per;
 use crate::testbed::ramp::RunUp;
 use crate::window::interval::Interval;
 

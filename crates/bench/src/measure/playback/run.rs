@@ -13,14 +13,14 @@ use doorbell_sim::stats::Stats;
 use doorbell_trace::system::Counts;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::config::PlaybackConfig;
-use super::files::{NamedTrace, Traces};
 use crate::error::RunError;
 use crate::figures::counters::{Counters, CountersAt, MeasuredCounters};
-use crate::figures::ratio::{for_each, per};
 use crate::figures::timing::{self, MemorySeries, Models, Moment};
 use crate::plan::config::RunConfig;
+use crate::plan::playback::{PlaybackConfig, Warmup};
+use crate::ratio::{for_each, per};
 use crate::testbed::control::Control;
+use crate::testbed::traces::{NamedTrace, Traces};
 use crate::window::observe::{Delivered, Observe, Observed, digest_played};
 
 /// Instructions between looks at Ctrl-C and at the progress display.
@@ -71,7 +71,7 @@ impl<'a> ReadyTrace<'a> {
         let ReadyTrace { player, traces, config, observe, watch, bounds: (warmup, end) } = self;
         let mut playing = Playing { player, traces, config, control };
         let failed = || RunError::playback(&traces.first().path);
-        if config_of(config).warmup == super::Warmup::Whole {
+        if config_of(config).warmup == Warmup::Whole {
             playing.player.learn_from_all().map_err(failed())?;
             playing.control.begin_played("warming up", 0, warmup);
             playing.until(warmup)?;
@@ -107,10 +107,10 @@ struct Playing<'a, 'c> {
 /// Of all instructions, behind how many the measurement begins, and ends.
 fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunError> {
     let all = trace.known.instructions;
-    let played = own.instructions.filter(|_| matches!(own.warmup, super::Warmup::Percent(_)));
+    let played = own.instructions.filter(|_| matches!(own.warmup, Warmup::Percent(_)));
     // A share is of what is played: with so many measured, the rest of it comes before.
     let warmup = match (own.warmup, played) {
-        (super::Warmup::Percent(share), Some(measured)) => {
+        (Warmup::Percent(share), Some(measured)) => {
             let rest = u128::from(measured) * u128::from(share) / u128::from(100 - share);
             rest as u64
         }
@@ -120,7 +120,7 @@ fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunErr
     if all == 0 {
         return wrong("playback", format!("{}: the trace has no instructions", trace.path.display()));
     }
-    if own.warmup == super::Warmup::Whole {
+    if own.warmup == Warmup::Whole {
         return Ok((all, own.instructions.map_or(u64::MAX, |count| all + count.min(all))));
     }
     let (path, left) = (trace.path.display(), all.saturating_sub(warmup));
@@ -178,7 +178,7 @@ impl Playing<'_, '_> {
         series.look_at(self.player.timing(), before.now);
         let begun = self.player.done();
         let all = self.traces.first().known.instructions;
-        let own = if config_of(self.config).warmup == super::Warmup::Whole { begun + all } else { all };
+        let own = if config_of(self.config).warmup == Warmup::Whole { begun + all } else { all };
         let length = end.min(own).saturating_sub(begun);
         self.control.begin_played("measuring", begun, begun.saturating_add(length));
         let mut more = true;
@@ -213,7 +213,7 @@ impl Playing<'_, '_> {
     fn was_whole(&self, before: &Played, after: &Played) -> Result<(), RunError> {
         let first = self.traces.first();
         let [begun, ended] = [before, after].map(|played| played.traces[0].instructions);
-        let is_second = config_of(self.config).warmup == super::Warmup::Whole;
+        let is_second = config_of(self.config).warmup == Warmup::Whole;
         let (instructions, devices) = match is_second {
             true => (ended - begun, after.devices.since(&before.devices)),
             false => (ended, after.devices.clone()),

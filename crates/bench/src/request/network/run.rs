@@ -12,10 +12,10 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
 use crate::error::RunError;
 use crate::figures::counters::MeasuredCounters;
-use crate::figures::ratio::{for_each, per};
 use crate::measure::benchmark::Benchmark;
 use crate::plan::config::RunConfig;
 use crate::plan::workload::NO_TRAFFIC;
+use crate::ratio::{for_each, per};
 use crate::request::network::astray::astray;
 use crate::request::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::request::network::resolve::NetworkPlan;

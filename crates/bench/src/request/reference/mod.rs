@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use doorbell_machine::ConfigError;
 use toml::Table;
 
-use crate::measure::playback::PlaybackConfig;
 use crate::plan::options::{OptionSections, Options, Section};
+use crate::plan::playback::PlaybackConfig;
 use crate::scenarios::registry;
 
 pub use page::page;

@@ -4,7 +4,7 @@ use doorbell_machine::Watched;
 
 use super::names::RecordedNames;
 use super::{FunctionTable, Observe, Observed, konata, perfetto, place_of};
-use crate::measure::playback::NamedTrace;
+use crate::testbed::traces::NamedTrace;
 
 /// Makes files of what was watched. Names of functions lie beside the trace, if whoever recorded it left them.
 pub(crate) fn digest_played(observe: &Observe, trace: &NamedTrace, watched: Option<Watched>) -> Observed {

@@ -14,9 +14,9 @@ use doorbell_trace::champsim::{self, Variant};
 use doorbell_trace::system::{Description, TraceFile};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::config::{PlaybackConfig, Shape};
 use crate::error::RunError;
 use crate::plan::config::RunConfig;
+use crate::plan::playback::{PlaybackConfig, Shape};
 
 /// Bytes that are hashed at a time.
 const PIECE: usize = 1 << 20;
@@ -139,7 +139,7 @@ impl Traces {
     }
 
     /// What is played on a configuration.
-    pub(super) fn plan(&self, config: &RunConfig) -> Plan {
+    pub(crate) fn plan(&self, config: &RunConfig) -> Plan {
         let beside = self.neighbours().iter();
         let plan =
             beside.fold(Plan::of(self.first().trace.clone()), |plan, next| plan.beside(next.trace.clone()));

@@ -6,10 +6,10 @@
 use doorbell_machine::{ConfigError, InterruptsKind};
 use doorbell_results::{PortFigures, TransferCore};
 
+use crate::measure::roles::Pair;
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::Setting;
-use crate::scenarios::roles::Pair;
 use crate::window::interval::Interval;
 use crate::window::transfer_counts::{Load, Side};
 

@@ -19,7 +19,7 @@ pub(crate) struct Role {
 /// The role of a script in `guest/scripts`, by its name and by what it prints when it is ready.
 macro_rules! role {
     ($name:literal, $ready:expr) => {
-        $crate::scenarios::roles::Role {
+        $crate::measure::roles::Role {
             name: $name,
             lines: include_str!(concat!("../../../../guest/scripts/", $name)).to_owned(),
             ready: $ready,

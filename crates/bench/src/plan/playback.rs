@@ -159,7 +159,7 @@ pub struct PlaybackConfig {
 
 impl PlaybackConfig {
     /// What paces the trace.
-    pub(super) fn pace(&self) -> Pace {
+    pub(crate) fn pace(&self) -> Pace {
         match (self.rate, self.window) {
             (Some(rate), _) => Pace::Rate { rate, arrivals: self.arrivals },
             (None, Some(window)) => Pace::Closed { window },
@@ -168,7 +168,7 @@ impl PlaybackConfig {
     }
 
     /// The same in words.
-    pub(super) fn pace_in_words(&self) -> String {
+    pub(crate) fn pace_in_words(&self) -> String {
         match self.pace() {
             Pace::Recorded if self.sleeps => "as recorded".to_owned(),
             Pace::Recorded => "as recorded, without sleep".to_owned(),
@@ -177,7 +177,7 @@ impl PlaybackConfig {
         }
     }
 
-    pub(super) fn tables(&self) -> PagesConfig {
+    pub(crate) fn tables(&self) -> PagesConfig {
         PagesConfig { pages: self.pages, page_size: self.page_size }
     }
 }
