@@ -99,7 +99,7 @@ pub struct Benchmark {
     pub counting: Option<&'static Counting>,
     /// Whether its program can run on this machine: what no section can check alone.
     pub check: fn(&RunConfig) -> Result<(), ConfigError>,
-    /// What whoever runs it should know of this configuration.
+    /// A remark on this configuration, for the terminal.
     pub remark: fn(&RunConfig) -> Option<String>,
 }
 

@@ -34,7 +34,7 @@ impl Role {
         Role { lines: format!("{lines}\n{}", self.lines), ..self }
     }
 
-    /// The node of an image that has so many ports, at such addresses ([`KernelConfig::commands`]), their drivers as the configuration wants them.
+    /// A node of this image with `ports` ports from `address` on ([`KernelConfig::commands`]), whose drivers are configured as `kernel` says.
     /// `first` is done before the script.
     pub fn guest(
         self,

@@ -1,5 +1,5 @@
 //! The DPDK programs of the dpdk image, and the options that decide how many cache lines a DPDK program touches. Each takes
-//! every frame of every port in bursts, with one core unless it is told of more ([`crate::plan::cores`]).
+//! every frame of every port in bursts, with one core unless `touch.cores` and its like name more ([`crate::plan::cores`]).
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;

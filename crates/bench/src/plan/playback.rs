@@ -19,14 +19,14 @@ use crate::plan::options::Options;
 
 /// The sections that count as they are.
 pub(crate) const WHOLE: [&str; 7] = ["core", "pipeline", "memory", "attach", "pcie", "hart", "playback"];
-/// Of the others, the keys that count.
+/// Keys that count in the other sections.
 pub(crate) const KEYS: [&str; 3] = ["platform.harts", NICS, "run.seed"];
 pub(crate) const NICS: &str = "platform.nics";
 /// Where frames come at another pace than they did, the links count too.
 pub(crate) const LINK: &str = "link";
 /// Where pages are laid out, so does the memory that they lie in.
 pub(crate) const RAM: &str = "platform.ram";
-/// Of a port's own tables, those that count.
+/// Tables of a port that count.
 pub(crate) const OF_PORTS: [&str; 2] = ["attach", "pcie"];
 
 const WARMUP: &str = "a number of instructions, a share such as \"50%\", or \"whole\"";
@@ -34,9 +34,9 @@ const WARMUP: &str = "a number of instructions, a share such as \"50%\", or \"wh
 /// How much of a trace is learnt from before the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
-    /// Of a hundred of the trace's instructions, or of as many as are played.
+    /// A percentage of the instructions that are played.
     Percent(u8),
-    /// So many instructions of all harts.
+    /// A number of instructions of all harts.
     Instructions(u64),
     /// All of the trace as it was recorded, which then begins again and is measured.
     Whole,
@@ -143,7 +143,7 @@ pub struct PlaybackConfig {
     pub warmup: Warmup,
     /// Instructions that are measured behind them, at least 1, instead of all that there are.
     pub instructions: Option<u64>,
-    /// The rate at which frames arrive, instead of as they did: frames a second, bits a second or a share of the link's.
+    /// The rate at which frames arrive, in place of the recorded times: frames per second, bits per second or a share of the link's.
     pub rate: Option<Rate>,
     /// How they are spread then: an arrival process of a stream's (docs/traffic.md).
     pub arrivals: Arrivals,
@@ -269,7 +269,7 @@ pub struct Shape {
 }
 
 impl From<u32> for Shape {
-    /// So many harts, of which nothing else is known.
+    /// A shape of which only the number of harts is known.
     fn from(harts: u32) -> Shape {
         Shape { harts, nics: 0, is_physical: false }
     }

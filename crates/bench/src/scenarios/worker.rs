@@ -12,7 +12,7 @@ pub(crate) enum Work {
     Wait = 3,
 }
 
-/// What the image's /init is told of the program on so many cores, each of which runs packets to completion.
+/// Words for the image's /init that run the program on `cores` cores, each of which runs packets to completion.
 pub(crate) fn run_to_completion(cores: u32, work: Work, config: &RunConfig) -> String {
     format!("{} doorbell.arg=--work={}", dpdk::words_of_cores("cores", cores, config), work as u32)
 }

@@ -1,8 +1,9 @@
-//! A server on whose port a program watches beside it, which counts what it has seen of a measurement.
+//! A program that watches a server's port and counts the frames that it has seen in a measurement.
 //!
-//! Both edges of the measurement are kept, and from each a copy of the server's node goes on alone and is asked as in
-//! [`counting`](crate::plan::counting): nobody sends it anything any more, and nobody hears what it sends. What was on the cable at that moment does
-//! not come, at both edges alike. What the program watches is what the kernel hands to any such program: what comes and what is sent.
+//! Both edges of the measurement are kept as checkpoints. A copy of the server's node goes on alone from each, and its program is asked for
+//! its counts as in [`counting_run`](crate::window::counting_run). The copy has no peer: it receives nothing, and what it sends is lost. So
+//! are frames that were on the cable at the edge, at both edges alike. The program sees what the kernel hands to any such program: frames
+//! that the port receives and sends.
 
 use doorbell_machine::{Machine, Mode, Network, NetworkCheckpoint};
 use doorbell_sim::Bytes;
