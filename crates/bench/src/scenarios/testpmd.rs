@@ -89,8 +89,9 @@ impl TestpmdConfig {
         let (cores, nics) = (self.cores, config.platform.nics);
         let fail = |problem: String| Err(ConfigError::new("testpmd.queues", problem));
         match queues {
-            _ if !(1..=cores).contains(&queues) => {
-                fail(format!("{queues} is not from 1 to {cores} (testpmd.cores)"))
+            0 => fail("a port needs at least one".to_owned()),
+            _ if queues > cores => {
+                fail(format!("{queues} queues and {cores} core(s): set testpmd.cores={queues} or more"))
             }
             _ if queues.saturating_mul(nics) < cores => fail(format!(
                 "{queues} on each of {nics} ports (platform.nics) are fewer than the {cores} cores (testpmd.cores): each needs one"
@@ -175,7 +176,7 @@ mod tests {
         );
         assert!(timeout(&[]) < doorbell_sim::Ps::from_us(20_000_000));
         for (wrong, says) in [
-            (["testpmd.queues=9", "platform.nics=16"], "9 is not from 1 to 8 (testpmd.cores)"),
+            (["testpmd.queues=9", "platform.nics=16"], "9 queues and 8 core(s): set testpmd.cores=9 or more"),
             (
                 ["testpmd.queues=1", "platform.nics=4"],
                 "1 on each of 4 ports (platform.nics) are fewer than the 8 cores",
