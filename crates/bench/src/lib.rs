@@ -70,9 +70,9 @@ pub use testbed::disks::{machine_with, open_disks};
 pub use testbed::m5::{M5Next, M5Ops};
 pub use testbed::nodes::{NodeGuest, NodesPlan, NodesTestbed, TestbedPlan};
 pub use testbed::ramp::RunUp;
+pub use testbed::ready::{Plan, Saved, Source, Testbed};
 pub use testbed::session::{MachinePlan, Session, check_captures};
 pub use testbed::system::System;
-pub use testbed::testbed::{Plan, Saved, Source, Testbed};
 pub use testbed::traces::{NamedTrace, Traces};
 pub use window::observe::{
     FunctionTable, KindRules, Observe, Observed, PIPELINE_MAX, RecordedNames, TIMELINE_PACKETS, konata,

@@ -190,9 +190,8 @@ fn no_module_imports_one_of_a_later_layer() {
             layers.iter().position(|layer| *layer == name).unwrap_or_else(|| panic!("{name} is in no layer"))
         };
         for (module, of) in imports(&crates().join(room).join("src")) {
-            for to in of.iter().filter(|to| layer(to) > layer(&module)) {
-                panic!("crates/{room}: {module} must not import {to}, which is in a later layer");
-            }
+            let later: Vec<&String> = of.iter().filter(|to| layer(to) > layer(&module)).collect();
+            assert!(later.is_empty(), "crates/{room}: {module} must not import {later:?}, of a later layer");
         }
     }
 }

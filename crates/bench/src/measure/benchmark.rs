@@ -17,8 +17,8 @@ use crate::store::paths::Places;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesTestbed};
 use crate::testbed::ramp::RunUp;
+use crate::testbed::ready::Source;
 use crate::testbed::session::Session;
-use crate::testbed::testbed::Source;
 use crate::window::observe::Observe;
 
 /// What a benchmark is made of.

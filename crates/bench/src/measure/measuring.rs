@@ -9,9 +9,9 @@ use crate::measure::point::merged_measurement;
 use crate::plan::config::RunConfig;
 use crate::testbed::steady::so_far;
 use crate::testbed::system::System;
+use crate::window::machine::{OpenWindow, Window};
 use crate::window::observe::Trace;
 use crate::window::phases::Run;
-use crate::window::window::{OpenWindow, Window};
 
 impl Run<'_, '_, Machine> {
     /// Warms up and measures; a measurement of "auto" that was not steady is discarded, and the next one begins.

@@ -6,7 +6,7 @@ use doorbell_results::PointSummary;
 use crate::error::RunError;
 use crate::measure::benchmark::NodesLoad;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::testbed::Plan as _;
+use crate::testbed::ready::Plan as _;
 use crate::window::observe::{Delivered, profile_of_node};
 
 /// What the functions and kinds of the node that is tested cost.

@@ -25,9 +25,9 @@ use crate::testbed::control::Control;
 use crate::testbed::corunners;
 use crate::testbed::session::Session;
 use crate::testbed::steady::measured;
+use crate::window::machine::Window;
 use crate::window::observe::{Delivered, Observe, Observed, Trace, digest};
 use crate::window::phases::{Load, Run};
-use crate::window::window::Window;
 use doorbell_results::{Drops, PointSummary, WindowSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.

@@ -35,10 +35,10 @@ use crate::testbed::steady::{Pace, Watch};
 use crate::testbed::system::System;
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::drain::Drain;
+use crate::window::machine::{Look, Window, gap_to_wait_for};
 use crate::window::observe::{Delivered, Observe, Trace, digest};
 use crate::window::phases::STEP;
 use crate::window::snapshot::Edge;
-use crate::window::window::{Look, Window, gap_to_wait_for};
 use doorbell_results::Steady;
 
 /// Where the guest finds its script, and what its init prints around it.

@@ -18,8 +18,8 @@ use crate::plan::config::RunConfig;
 use crate::plan::counting::Counted;
 use crate::testbed::control::Control;
 use crate::testbed::session::Session;
+use crate::window::machine::OpenWindow;
 use crate::window::phases::{Load, Run};
-use crate::window::window::OpenWindow;
 use doorbell_results::{PointSummary, Steady};
 
 /// A load on a machine.

@@ -8,8 +8,8 @@ use crate::store::paths::{Places, image_for};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesPlan};
 use crate::testbed::ramp::RunUp;
+use crate::testbed::ready::{Plan as _, Source};
 use crate::testbed::session::MachinePlan;
-use crate::testbed::testbed::{Plan as _, Source};
 
 impl BenchmarkPlan<'_> {
     /// What decides its boot, in words: plans of which it is the same go on from one checkpoint. Nothing is built for it.

@@ -22,8 +22,8 @@ use crate::testbed::control::Control;
 use crate::testbed::corunners::BesideConfig;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
+use crate::testbed::ready::{Plan as _, Source};
 use crate::testbed::session::Session;
-use crate::testbed::testbed::{Plan as _, Source};
 use crate::window::observe::{Delivered, Observe, profile_of_node};
 
 /// A benchmark with a configuration, checked; nothing is built or booted yet.

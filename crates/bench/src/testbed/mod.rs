@@ -2,7 +2,7 @@
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `testbed` | from a plan to a checkpoint from which measurements start |
+//! | `ready` | from a plan to a checkpoint from which measurements start |
 //! | `session` | one machine |
 //! | `nodes` | machines on cables, or a network |
 //! | `system` | what phases of a load see of either |
@@ -29,9 +29,9 @@ pub(crate) mod links;
 pub(crate) mod m5;
 pub(crate) mod nodes;
 pub(crate) mod ramp;
+pub(crate) mod ready;
 pub(crate) mod session;
 pub(crate) mod steady;
 pub(crate) mod system;
-pub(crate) mod testbed;
 pub(crate) mod ticks;
 pub(crate) mod traces;

@@ -22,7 +22,7 @@ use crate::testbed::corunners::{BesideConfig, Programs};
 use crate::testbed::disks::{BOOT_SEED, dca_devices, disks_identity, open_disks};
 use crate::testbed::init_log;
 use crate::testbed::ramp::RunUp;
-use crate::testbed::testbed::{LINK_STEP, Plan, Source, Testbed};
+use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
 /// What runs in a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

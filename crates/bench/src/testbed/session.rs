@@ -19,7 +19,7 @@ use crate::testbed::corunners::{BesideConfig, Programs};
 use crate::testbed::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::testbed::init_log;
 use crate::testbed::m5::M5_CHECKPOINT;
-use crate::testbed::testbed::{LINK_STEP, Plan, Source, Testbed};
+use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
 /// A machine with what it boots from.
 pub struct MachinePlan {

@@ -7,8 +7,8 @@ use crate::error::{RunError, describe};
 use crate::figures::nic_totals::nic_totals;
 use crate::plan::counting::{Counted, Counting, Reading};
 use crate::testbed::control::{Control, LINES_SHOWN, run_watched};
+use crate::testbed::ready::Plan as _;
 use crate::testbed::session::Session;
-use crate::testbed::testbed::Plan as _;
 use crate::window::phases::{Load, Run};
 
 /// Simulated time after which a program that does not say what it has counted is given up.

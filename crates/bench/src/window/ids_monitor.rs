@@ -12,7 +12,7 @@ use crate::error::RunError;
 use crate::plan::counting::{Counted, Counting, Reading};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::testbed::Plan as _;
+use crate::testbed::ready::Plan as _;
 use crate::window::counting_run::{Until, unfinished};
 
 /// The node whose port is watched.

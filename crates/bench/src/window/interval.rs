@@ -15,8 +15,8 @@ use crate::plan::config::RunConfig;
 use crate::ratio::{for_each, per};
 use crate::testbed::corunners;
 use crate::window::losses::{Losses, Lost};
+use crate::window::machine::{OpenWindow, Window};
 use crate::window::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
-use crate::window::window::{OpenWindow, Window};
 use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
 
 /// An interval that has begun.

@@ -3,7 +3,7 @@
 //! | File | Contents |
 //! |---|---|
 //! | `phases` | store, warm up, settle |
-//! | `window` | the window of a machine |
+//! | `machine` | the window of a machine |
 //! | `interval` | the window of a network |
 //! | `drain` | what is on its way when a window ends |
 //! | `losses` | frames lost in a network |
@@ -19,9 +19,9 @@ pub(crate) mod drain;
 pub(crate) mod ids_monitor;
 pub(crate) mod interval;
 pub(crate) mod losses;
+pub(crate) mod machine;
 pub(crate) mod observe;
 pub(crate) mod phases;
 pub(crate) mod progress_series;
 pub(crate) mod snapshot;
 pub(crate) mod transfer_counts;
-pub(crate) mod window;

@@ -6,7 +6,7 @@ use super::{Observe, Trace, digest};
 use crate::error::RunError;
 use crate::plan::config::RunConfig;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::testbed::Plan as _;
+use crate::testbed::ready::Plan as _;
 
 /// A trace of a node that is being written.
 pub(crate) struct NodeTrace {

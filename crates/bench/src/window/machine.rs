@@ -267,5 +267,5 @@ pub(crate) fn gap_to_wait_for(machine: &Machine) -> Option<Ps> {
 }
 
 #[cfg(test)]
-#[path = "window_tests.rs"]
+#[path = "machine_tests.rs"]
 mod tests;
