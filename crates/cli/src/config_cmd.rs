@@ -75,7 +75,7 @@ pub fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
         ConfigCommand::Schema => outln!("{:#}", doorbell_bench::schema()),
         ConfigCommand::Registers { model } => match model.as_str() {
             "82576" => out!("{}", doorbell_nic::e82576::register_reference()),
-            _ => out!("{}", doorbell_nic::register_reference()),
+            _ => out!("{}", doorbell_nic::e82540::register_reference()),
         },
     }
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@
 //! without dynamic dispatch (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
 
 use doorbell_attach::Attachment;
-use doorbell_nic::{Card, IGB_STATE_VERSION, NIC_STATE_VERSION};
+use doorbell_nic::Card;
 use doorbell_pcie::path::PathState;
 use doorbell_pcie::{ConfigSpace, FunctionIdentity, Message, Place};
 use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, PolledRing, Timers};
@@ -305,14 +305,7 @@ impl PluggedFunction {
     /// section.
     pub(crate) fn save(&self, now: Ps, attachments: &[Attachment], snapshot: &mut Snapshot) {
         match &self.device {
-            Device::Nic(nic) => match &**nic {
-                Card::E82540(nic) => {
-                    snapshot.put(&format!("{}.nic", self.name), NIC_STATE_VERSION, &nic.save());
-                }
-                Card::E82576(nic) => {
-                    snapshot.put(&format!("{}.igb", self.name), IGB_STATE_VERSION, &nic.save());
-                }
-            },
+            Device::Nic(nic) => nic.save(&self.name, snapshot),
             Device::Other(function) => snapshot.put(&self.name, FUNCTION_VERSION, &function.save()),
         }
         if !self.is_first {
@@ -334,14 +327,7 @@ impl PluggedFunction {
     ) -> Result<(), SnapshotError> {
         (self.irq, self.dma) = (irq, dma);
         match &mut self.device {
-            Device::Nic(nic) => match &mut **nic {
-                Card::E82540(nic) => {
-                    nic.restore(snapshot.get(&format!("{}.nic", self.name), NIC_STATE_VERSION)?)?;
-                }
-                Card::E82576(nic) => {
-                    nic.restore(snapshot.get(&format!("{}.igb", self.name), IGB_STATE_VERSION)?)?;
-                }
-            },
+            Device::Nic(nic) => nic.restore(&self.name, snapshot)?,
             Device::Other(function) => {
                 function.restore(&snapshot.get::<Vec<u8>>(&self.name, FUNCTION_VERSION)?)?;
             }

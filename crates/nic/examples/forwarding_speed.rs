@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use doorbell_nic::{Event, Nic, NicConfig};
-use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
 use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameObserver, Phase, PhysAddr, Ps};
 
 const RING: u64 = 1024;
@@ -47,6 +47,11 @@ impl FrameObserver for World {}
 
 impl IrqPort for World {
     fn set_irq(&mut self, _: bool) {}
+}
+
+impl IrqSink for World {
+    fn raise(&mut self, _: Ps, _: u16) {}
+    fn withdraw(&mut self, _: u16) {}
 }
 
 impl WirePort for World {

@@ -1,5 +1,5 @@
 //! Prints the register reference page.
 
 fn main() {
-    print!("{}", doorbell_nic::register_reference());
+    print!("{}", doorbell_nic::e82540::register_reference());
 }

@@ -32,7 +32,7 @@ fn each_ring_that_makes_no_sense_is_in_the_log_with_its_registers() {
     bench.write(TDT, 9);
     log::end().unwrap();
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    assert!(text.contains("head 0 or tail 64 lies outside the receive ring of 64 descriptors"), "{text}");
-    assert!(text.contains("head 0 or tail 9 lies outside the transmit ring of 8 descriptors"), "{text}");
+    assert!(text.contains("head 0 or tail 64 lies outside the receive 0 ring of 64 descriptors"), "{text}");
+    assert!(text.contains("head 0 or tail 9 lies outside the transmit 0 ring of 8 descriptors"), "{text}");
     assert_eq!(text.lines().count() as u64, bench.nic.stats().ring_nonsense, "{text}");
 }

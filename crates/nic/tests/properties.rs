@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use doorbell_nic::{Nic, NicConfig, NicState};
+use doorbell_nic::e82540::E82540;
+use doorbell_nic::{ControllerState, Nic, NicConfig};
 use doorbell_sim::{AccessSize, BitsPerSec, Bytes, EventQueue, Frame, Phase, Ps};
 use proptest::prelude::*;
 
@@ -323,7 +324,7 @@ proptest! {
         let mut bytes = postcard::to_stdvec(&bench.nic.save()).unwrap();
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
-        let Ok(state) = postcard::from_bytes::<NicState>(&bytes) else { return Ok(()) };
+        let Ok(state) = postcard::from_bytes::<ControllerState<E82540>>(&bytes) else { return Ok(()) };
         let mut nic = Nic::new(config, LINK_RATE, 0).unwrap();
         if nic.restore(state).is_err() {
             return Ok(());

@@ -243,7 +243,7 @@ pub(crate) struct Piece {
 
 /// What of a queue's traffic a request moves, as cards tell it apart when they ask for a core's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
+pub enum Moved {
     /// Descriptors that are written back.
     Report,
     /// A received header, in a buffer of its own.
@@ -312,7 +312,7 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         pace: Pace,
         piece: Piece,
         (kind, read): (DmaKind, Read<Q>),
-        port: &mut impl DmaPort,
+        port: &mut (impl DmaPort + ?Sized),
     ) -> Requested {
         let (start, end) = self.take_path(at, pace, Lane::Reads, piece.len);
         let sequence = self.reads.push(read, end);
@@ -326,7 +326,7 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         pace: Pace,
         piece: Piece,
         (kind, write): (DmaKind, Write<Q>),
-        port: &mut impl DmaPort,
+        port: &mut (impl DmaPort + ?Sized),
     ) -> Requested {
         let (start, end) = self.take_path(at, pace, Lane::Writes, piece.len);
         let sequence = self.writes.push(write, end);

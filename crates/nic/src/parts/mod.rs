@@ -1,27 +1,22 @@
 //! What NICs of this family are made of, each part with its own state and without a register's name: a chip
 //! puts its parts together and tells them what its registers say.
 
-pub(crate) mod access;
 pub(crate) mod buffers;
 pub(crate) mod checksum;
 pub(crate) mod dma;
 pub(crate) mod doorbells;
 pub(crate) mod drops;
-pub(crate) mod eeprom;
 pub(crate) mod engine;
 pub(crate) mod fifo;
 pub(crate) mod filter;
 pub(crate) mod headers;
 pub(crate) mod jobs;
-pub(crate) mod mac;
 pub(crate) mod measured;
 pub(crate) mod offload;
 pub(crate) mod outlet;
 pub(crate) mod pause;
 pub(crate) mod phy;
-pub(crate) mod queues;
 pub(crate) mod registers;
-pub(crate) mod requests;
 pub(crate) mod ring;
 pub(crate) mod timer;
 pub(crate) mod toeplitz;

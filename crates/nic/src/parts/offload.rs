@@ -5,7 +5,7 @@ use super::checksum::{fold, sum};
 
 /// Where in a packet the headers are, and what they are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Offsets {
+pub struct Offsets {
     pub ip_start: usize,
     /// Where the IP checksum stands.
     pub ip_offset: usize,

@@ -86,7 +86,9 @@ pub struct Phy {
 }
 
 /// A PHY of the family, as software reaches it through MDIC: a card's own may have registers of its own around the family's.
-pub(crate) trait ManagedPhy {
+pub trait ManagedPhy {
+    /// A PHY after power-on; its link is down.
+    fn new() -> Self;
     /// What the family has in common.
     fn inner(&self) -> &Phy;
     /// The same, to change.
@@ -178,6 +180,10 @@ impl Phy {
 }
 
 impl ManagedPhy for Phy {
+    fn new() -> Phy {
+        Phy::new()
+    }
+
     fn inner(&self) -> &Phy {
         self
     }

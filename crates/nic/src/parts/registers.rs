@@ -1,7 +1,7 @@
 //! A chip's registers: one table says which there are. The enum of a chip's registers, look-up by offset, storage, reset
 //! and the reference page are all made of that table.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
 
 /// How software may use a register.
@@ -111,7 +111,7 @@ pub(crate) const fn words<const N: usize>(table: &[Register]) -> [u8; N] {
 }
 
 /// A chip's registers as an enum, whose variants are the table's rows.
-pub(crate) trait RegisterId: Copy + 'static {
+pub trait RegisterId: Copy + fmt::Debug + PartialEq + Send + 'static {
     /// The rows.
     const TABLE: &'static [Register];
     /// First storage word of each, and behind the last their number.
@@ -179,7 +179,7 @@ pub(crate) use registers;
 
 /// The values behind the registers. What depends on the moment is computed instead.
 #[derive(Clone, Debug)]
-pub(crate) struct RegisterFile<R> {
+pub struct RegisterFile<R> {
     words: Box<[u32]>,
     /// What reading and resetting took from each word. An observer: not part of the saved state.
     cleared: Box<[u64]>,

@@ -22,7 +22,7 @@ const FETCHING_MAX: u64 = 1 << 16;
 
 /// A ring that can be worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ring {
+pub struct Ring {
     pub base: u64,
     /// Number of descriptors, never zero.
     pub count: u32,
@@ -83,7 +83,7 @@ pub(crate) struct Run {
 
 /// When software wants descriptors fetched and written back (§13.4.43, §13.4.46), in descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Thresholds {
+pub struct Thresholds {
     pub prefetch: u32,
     pub host: u32,
     pub write_back: u32,
@@ -296,7 +296,7 @@ impl<F, U: Used> DescriptorRing<F, U> {
     }
 
     /// Descriptors asked for are in memory to be read: `keep` says what stays of each, by its place in the run.
-    pub fn fetched<P: DmaPort>(
+    pub fn fetched<P: DmaPort + ?Sized>(
         &mut self,
         run: Run,
         port: &mut P,

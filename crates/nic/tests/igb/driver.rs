@@ -1,6 +1,5 @@
 //! A driver in miniature, and the frames that it handles.
 
-use doorbell_nic::e82576::Event as IgbEvent;
 use doorbell_nic::{Event, Igb, NicConfig, NicModel};
 use doorbell_sim::{AccessSize, Frame, Phase, Ps};
 
@@ -180,8 +179,7 @@ impl IgbBench {
     pub fn step(&mut self) -> bool {
         let Some((now, event)) = self.world.queue.pop() else { return false };
         match event {
-            Ev::Nic(Event::E82576(event)) => self.nic.on_event(now, event, &mut self.world),
-            Ev::Nic(_) => {}
+            Ev::Nic(event) => self.nic.on_event(now, event, &mut self.world),
             Ev::Dma(token) => self.nic.dma_done(now, token, &mut self.world),
             Ev::Frame(frame) => self.nic.frame_arrived(now, frame, &mut self.world),
         }
@@ -195,7 +193,7 @@ impl IgbBench {
             self.step();
         }
         if self.world.now() < until {
-            let nothing = Ev::Nic(Event::E82576(IgbEvent::ReadDone(u64::MAX / 2)));
+            let nothing = Ev::Nic(Event::ReadDone(u64::MAX / 2));
             self.world.queue.schedule(until, Phase::Control, nothing);
             self.step();
         }

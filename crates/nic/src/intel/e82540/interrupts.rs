@@ -1,0 +1,207 @@
+//! Interrupts (§13.4.17 to §13.4.21) and their moderation: the throttle ITR (§13.4.18), the receive
+//! timers RDTR, RADV and RSRPD (§13.4.30 to §13.4.32), the transmit timers TIDV and TADV (§13.4.41,
+//! §13.4.44). The line is high while ICR & IMS is not zero; ITR only delays its next rise, and so does `interrupt_delay`, which no
+//! register knows.
+
+use doorbell_sim::{Ps, log};
+use serde::{Deserialize, Serialize};
+
+use super::Nic;
+use super::bits::{cause, rdtr};
+use super::regs::Reg;
+use crate::intel::{Event, NicPorts, Queue};
+use crate::parts::timer::{Timer, Wake};
+
+/// The chip's queues.
+const RECEIVE: Queue = Queue::Receive(0);
+const TRANSMIT: Queue = Queue::Transmit(0);
+/// Numbers of timers: the throttle, and for each queue the delay that each frame restarts, and the one that the first frame starts.
+const THROTTLE: u8 = 0;
+const DELAY: [u8; 2] = [1, 2];
+const DELAY_MAX: [u8; 2] = [3, 4];
+/// The delay timers' unit, 1.024 µs.
+const DELAY_UNIT_PS: u64 = 1_024_000;
+/// The throttle's unit, 256 ns.
+const THROTTLE_UNIT_PS: u64 = 256_000;
+
+/// The line and the timers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Interrupts {
+    level: bool,
+    /// When the line last rose.
+    last_rise: Option<Ps>,
+    /// Since when it has been due to rise, if it is and has not.
+    due: Option<Ps>,
+    throttle: Timer,
+    receive: Delay,
+    transmit: Delay,
+}
+
+/// What holds back the interrupts of one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Delay {
+    /// Begins again with each frame.
+    relative: Timer,
+    /// Begins with the first.
+    absolute: Timer,
+}
+
+impl Delay {
+    fn cancel(&mut self) {
+        self.relative.cancel();
+        self.absolute.cancel();
+    }
+}
+
+impl Interrupts {
+    /// Everything is quiet. The line itself is driven low by the next [`Nic::update_irq`].
+    pub fn reset(&mut self) {
+        self.last_rise = None;
+        self.due = None;
+        self.throttle.cancel();
+        self.receive.cancel();
+        self.transmit.cancel();
+    }
+
+    fn delay_mut(&mut self, queue: Queue) -> &mut Delay {
+        match queue {
+            Queue::Receive(_) => &mut self.receive,
+            Queue::Transmit(_) => &mut self.transmit,
+        }
+    }
+}
+
+/// What software's delay value says: a span, or none for "at once".
+fn delay(value: u32) -> Option<Ps> {
+    (value != 0).then(|| Ps(u64::from(value) * DELAY_UNIT_PS))
+}
+
+impl Nic {
+    /// Raises causes.
+    pub(super) fn set_cause(&mut self, now: Ps, bits: u32, ports: &mut dyn NicPorts) {
+        let causes = self.regs.get(Reg::Icr) | bits & Reg::Icr.info().mask;
+        self.regs.set(Reg::Icr, causes);
+        self.update_irq(now, ports);
+    }
+
+    /// Reading ICR clears it.
+    pub(super) fn read_icr(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u32 {
+        let causes = self.regs.get(Reg::Icr);
+        self.regs.set(Reg::Icr, 0);
+        self.update_irq(now, ports);
+        causes
+    }
+
+    /// Drives the line as ICR, IMS, ITR and the configured delay say.
+    pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+        let wanted = self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) != 0;
+        if !wanted {
+            self.chip.irq.throttle.cancel();
+            self.chip.irq.due = None;
+            if self.chip.irq.level {
+                self.chip.irq.level = false;
+                log!(now, Nic, Debug, "{}: interrupt line low", self.name);
+                ports.set_irq(false);
+            }
+            return;
+        }
+        if self.chip.irq.level {
+            return;
+        }
+        let interval = Ps(u64::from(self.regs.get(Reg::Itr)) * THROTTLE_UNIT_PS);
+        let ready = self.chip.irq.last_rise.map_or(Ps::ZERO, |last| last.saturating_add(interval));
+        let due = *self.chip.irq.due.get_or_insert(now);
+        let ready = ready.max(due.saturating_add(self.config.interrupt_delay));
+        if now >= ready {
+            self.chip.irq.throttle.cancel();
+            self.chip.irq.due = None;
+            self.chip.irq.level = true;
+            self.chip.irq.last_rise = Some(now);
+            self.stats.interrupts += 1;
+            let causes = self.regs.get(Reg::Icr);
+            log!(now, Nic, Debug, "{}: interrupt line high, ICR = {causes:#x}", self.name);
+            ports.set_irq(true);
+        } else if let Some(at) = self.chip.irq.throttle.arm(ready) {
+            log!(now, Nic, Debug, "{}: interrupt held back until {ready}", self.name);
+            ports.wake_at(at, Event::Chip(THROTTLE));
+        }
+    }
+
+    /// A frame of `bytes` is visible to the host: interrupt now, or start the timers.
+    pub(super) fn frame_received_interrupt(&mut self, now: Ps, bytes: u32, ports: &mut dyn NicPorts) {
+        if bytes <= self.regs.get(Reg::Rsrpd) {
+            self.set_cause(now, cause::SRPD, ports);
+        }
+        match delay(self.regs.get(Reg::Rdtr)) {
+            None => self.set_cause(now, cause::RXT0, ports),
+            Some(wait) => self.delay_interrupt(now, RECEIVE, wait, ports),
+        }
+    }
+
+    /// A transmit descriptor with RS is written back; `delayed` is its IDE bit.
+    pub(super) fn descriptor_sent_interrupt(&mut self, now: Ps, delayed: bool, ports: &mut dyn NicPorts) {
+        match delay(self.regs.get(Reg::Tidv)).filter(|_| delayed) {
+            None => self.set_cause(now, cause::TXDW, ports),
+            Some(wait) => self.delay_interrupt(now, TRANSMIT, wait, ports),
+        }
+    }
+
+    /// The queue's interrupt comes after `wait` without another reason for it, or when the first reason is as old as
+    /// RADV or TADV says.
+    fn delay_interrupt(&mut self, now: Ps, queue: Queue, wait: Ps, ports: &mut dyn NicPorts) {
+        let absolute = match queue {
+            Queue::Receive(_) => Reg::Radv,
+            Queue::Transmit(_) => Reg::Tadv,
+        };
+        let absolute = delay(self.regs.get(absolute));
+        let timers = self.chip.irq.delay_mut(queue);
+        if let Some(at) = timers.relative.arm(now.saturating_add(wait)) {
+            ports.wake_at(at, Event::Chip(DELAY[usize::from(!queue.receives())]));
+        }
+        let absolute = absolute.filter(|_| !timers.absolute.is_armed());
+        if let Some(at) = absolute.and_then(|wait| timers.absolute.arm(now.saturating_add(wait))) {
+            ports.wake_at(at, Event::Chip(DELAY_MAX[usize::from(!queue.receives())]));
+        }
+    }
+
+    /// RDTR is written. FPD flushes what waits for write-back, and the interrupt with it.
+    pub(super) fn write_rdtr(&mut self, now: Ps, value: u32, ports: &mut dyn NicPorts) {
+        self.regs.set(Reg::Rdtr, value & Reg::Rdtr.info().mask);
+        if value & rdtr::FPD != 0 {
+            self.write_back(now, RECEIVE, ports);
+            if self.chip.irq.receive.relative.is_armed() {
+                self.interrupt_delay_over(now, RECEIVE, ports);
+            }
+        }
+    }
+
+    fn interrupt_delay_over(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) {
+        self.chip.irq.delay_mut(queue).cancel();
+        self.flush(now, queue, ports);
+        let cause = match queue {
+            Queue::Receive(_) => cause::RXT0,
+            Queue::Transmit(_) => cause::TXDW,
+        };
+        self.set_cause(now, cause, ports);
+    }
+
+    /// A timer has expired or was moved.
+    pub(super) fn interrupt_timer(&mut self, now: Ps, number: u8, ports: &mut dyn NicPorts) {
+        let irq = &mut self.chip.irq;
+        let (timer, queue) = match number {
+            THROTTLE => (&mut irq.throttle, None),
+            1 => (&mut irq.receive.relative, Some(RECEIVE)),
+            2 => (&mut irq.transmit.relative, Some(TRANSMIT)),
+            3 => (&mut irq.receive.absolute, Some(RECEIVE)),
+            4 => (&mut irq.transmit.absolute, Some(TRANSMIT)),
+            // From a damaged checkpoint.
+            _ => return,
+        };
+        match (timer.wake(now), queue) {
+            (Wake::Ignore, _) => {}
+            (Wake::Again(at), _) => ports.wake_at(at, Event::Chip(number)),
+            (Wake::Expired, None) => self.update_irq(now, ports),
+            (Wake::Expired, Some(queue)) => self.interrupt_delay_over(now, queue, ports),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The register file: storage, look-up by offset and reset, all computed from the table.
+
+mod table;
+
+use crate::parts::registers;
+
+pub use crate::parts::registers::{Access, Register};
+pub(crate) use table::lookup;
+pub use table::{Reg, TABLE};
+
+/// All registers as a Markdown table.
+pub fn register_reference() -> String {
+    registers::reference(
+        "# Registers of the 82540EM model\n\n\
+         Generated from the register table in `crates/nic`. Sections are those of Intel's manual 317453. Offsets in BAR 0; \
+         an offset that is not listed reads as zero, ignores writes and is counted (`unknown_reads`, `unknown_writes`).",
+        TABLE,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_registers_overlap_and_all_lie_in_the_window() {
+        registers::check_table(TABLE, table::WINDOW_WORDS);
+    }
+
+    #[test]
+    fn every_register_is_found_at_its_offset_and_only_there() {
+        for (i, register) in TABLE.iter().enumerate() {
+            for n in 0..register.count {
+                let (reg, index) = lookup(u64::from(register.offset + n * register.stride)).unwrap();
+                assert_eq!((reg as usize, index), (i, n as usize), "{}", register.name);
+            }
+        }
+        for hole in [0xc, 0x1c, 0x24, 0x5008, 0x5480, 0x20000, u64::MAX - 3] {
+            assert!(lookup(hole).is_none(), "{hole:#x}");
+        }
+    }
+
+    #[test]
+    fn the_reference_page_lists_every_register_once() {
+        let page = register_reference();
+        let rows = page.lines().filter(|line| line.starts_with("| 0x")).count();
+        assert_eq!(rows, TABLE.len());
+        assert!(page.contains("| 0x00100 | RCTL | RW | 0x00000000 | 0x06dfb3fe | 13.4.22 |"));
+        assert!(page.contains("| 0x05200–0x053fc | MTA\\[128\\] | RW |"));
+    }
+}

@@ -1,0 +1,71 @@
+//! What the chip finds out about a received frame: checksums (§7.1, RXCSUM), the packet checksum or the hash, headers to split off
+//! (PSRTYPE). Not checked: fragments, what hides behind more than one VLAN tag.
+
+use super::bits::{rfctl, rxcsum, rxd};
+use super::E82576;
+use super::regs::Reg;
+use crate::intel::chip::Regs;
+use crate::intel::rx::FrameNotes;
+use crate::parts::checksum::sum;
+use crate::parts::headers::{Headers, Network, Transport};
+
+/// PSRTYPE: behind which header a frame may be split.
+mod psrtype {
+    pub const TCP: u32 = 1 << 4;
+    pub const UDP: u32 = 1 << 5;
+    pub const IPV4: u32 = 1 << 8;
+    pub const IPV6: u32 = 1 << 9;
+    pub const L2: u32 = 1 << 12;
+}
+
+/// Checks IPv4's checksum, and TCP's, UDP's or SCTP's, as RXCSUM asks.
+pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, notes: &mut FrameNotes) {
+    let rxcsum = regs.get(Reg::Rxcsum);
+    if rxcsum & rxcsum::IPOFL != 0
+        && let Some(good) = headers.ip_sum_is_good(bytes)
+    {
+        notes.status |= rxd::IPCS | if good { 0 } else { rxd::IPE };
+    }
+    if rxcsum & rxcsum::CRCOFL != 0
+        && let Some(good) = headers.sctp_sum_is_good(bytes)
+    {
+        notes.status |= rxd::L4CS | if good { 0 } else { rxd::L4E };
+    }
+    if rxcsum & rxcsum::TUOFL != 0
+        && let Some(good) = headers.transport_sum_is_good(bytes)
+    {
+        let udp = if headers.transport == Some(Transport::Udp) { rxd::UDPCS } else { 0 };
+        notes.status |= rxd::L4CS | udp | if good { 0 } else { rxd::L4E };
+    }
+}
+
+/// With RXCSUM.PCSD the descriptor has the hash, without it the packet's checksum and IPv4's identification.
+pub(super) fn sum_packet(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, hash: u32, notes: &mut FrameNotes) {
+    let rxcsum = regs.get(Reg::Rxcsum);
+    if rxcsum & rxcsum::PCSD != 0 {
+        notes.hash = hash;
+        return;
+    }
+    let start = (rxcsum & 0xff) as usize;
+    notes.checksum = !sum(bytes.get(start..).unwrap_or(&[]));
+    let identified = headers.network == Some(Network::Ipv4) && !regs.has(Reg::Rfctl, rfctl::IPFRSP_DIS);
+    let identification = match bytes.get(headers.ip + 4..headers.ip + 6) {
+        Some(pair) if identified => u32::from(u16::from_be_bytes([pair[0], pair[1]])),
+        _ => 0,
+    };
+    notes.hash = u32::from(notes.checksum) << 16 | identification;
+}
+
+/// Where a frame would be split; zero if not at all.
+pub(super) fn header_to_split(headers: &Headers, psrtype: u32) -> u16 {
+    let on = |bit: u32| psrtype & bit != 0;
+    let end = match (headers.network, headers.transport) {
+        (_, Some(Transport::Tcp)) if on(psrtype::TCP) => headers.headers_end,
+        (_, Some(Transport::Udp)) if on(psrtype::UDP) => headers.headers_end,
+        (Some(Network::Ipv4), _) if on(psrtype::IPV4) => headers.payload,
+        (Some(Network::Ipv6), _) if on(psrtype::IPV6) => headers.payload,
+        _ if on(psrtype::L2) => headers.ip,
+        _ => 0,
+    };
+    end.try_into().unwrap_or(0)
+}

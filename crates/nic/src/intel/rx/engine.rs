@@ -1,0 +1,338 @@
+//! The receive DMA engine: descriptors are fetched ahead, frames written to their buffers, used descriptors written back (§7.1).
+//! Several frames are in DMA at once. A write-back is asked for right behind the data, and posted writes keep their order, so data
+//! is always visible first.
+//!
+//! Write-back happens as soon as RXDCTL.WTHRESH used descriptors wait, and also when the packet buffer's front holds nothing more for the queue
+//! or the chip has no unused descriptor of it left: a polling driver never waits, unless `write_back_wait` says that descriptors
+//! gather, by number or by cache line.
+
+use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::{Observed, Ps, log};
+
+use super::layout::Layout;
+use super::{Completed, DescriptorType, RxQueue, Watched};
+use crate::intel::bits::rxd;
+use crate::intel::{Chip, Controller, Event, NicPorts, Queue};
+use crate::parts::dma::{Lane, Moved, Piece, Requested, Write};
+use crate::parts::engine::Ready;
+use crate::parts::ring::Run;
+
+/// Bytes from the end of `len` bytes at `addr` to the end of their cache line, if the buffer has them.
+fn padding(addr: u64, len: u32, buffer: usize) -> u32 {
+    let end = addr.wrapping_add(len.into());
+    let padding = (end.wrapping_neg() % LINE_BYTES) as u32;
+    if (len + padding) as usize <= buffer { padding } else { 0 }
+}
+
+impl<C: Chip> Controller<C> {
+    /// Does whatever can be done now. Work is bounded by the descriptors on the chip.
+    pub(in crate::intel) fn rx_advance(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+        if !self.bus_master {
+            return;
+        }
+        let held = self.rx_dispatch(now, ports);
+        let front = self.rx.fifo.get(self.rx.dispatched).map(|frame| usize::from(frame.queue));
+        let mut followed = false;
+        for queue in self.on.receiving() {
+            let of = Queue::receive(queue);
+            let ring = &self.rx.queues[queue].ring;
+            let waiting = ring.waiting().len();
+            let drained = front != Some(queue) || ring.is_empty();
+            if waiting != 0 && (drained || waiting >= C::thresholds(&self.regs, of).write_back as usize) {
+                followed |= self.write_back_called_for(now, of, ports);
+            }
+        }
+        self.wake_for_write(held, followed, ports);
+        for queue in self.on.receiving() {
+            self.fetch(now, Queue::receive(queue), ports);
+        }
+        self.rx_note_wait(now);
+        self.watch_fifo_level(now, ports);
+    }
+
+    /// Descriptors have come that software has given: the buffers are the device's.
+    pub(in crate::intel) fn rx_fetched(&mut self, queue: usize, run: Run, ports: &mut dyn NicPorts) {
+        let bytes = C::buffer_bytes(&self.regs, queue)[0] as u64;
+        self.rx.queues[queue].ring.fetched(run, ports, |ports, _, buffers| {
+            if buffers[0] != 0 {
+                ports.buffer_returned(PhysAddr(buffers[0]), bytes);
+            }
+            buffers
+        });
+    }
+
+    /// Frames from the packet buffer to the buffers of cached descriptors. The last write's wake-up is held back.
+    fn rx_dispatch(&mut self, now: Ps, ports: &mut dyn NicPorts) -> Option<Requested> {
+        let mut held = None;
+        while self.rx.writes_in_flight < self.config.writes_in_flight.into() {
+            let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
+            let queue = usize::from(frame.queue);
+            let Some(&buffers) = self.rx.queues[queue].ring.front() else {
+                if self.rx_drops(queue) {
+                    self.rx_drop_front(now, queue);
+                    continue;
+                }
+                break;
+            };
+            let layout = self.lay_out(frame, self.rx.cursor, buffers);
+            let bytes = layout.header.len + layout.data.len;
+            if buffers[0] != 0 && !self.rx_engine_takes(now, bytes, ports) {
+                break;
+            }
+            self.rx.queues[queue].ring.begin();
+            self.stats.rx_descriptors += 1;
+            self.queue_stats[queue].rx_descriptors += 1;
+            if buffers[0] == 0 {
+                self.finish_null(queue);
+                continue;
+            }
+            held = self.rx_write(now, queue, &layout, held, ports);
+        }
+        held
+    }
+
+    /// A descriptor without a buffer holds nothing.
+    fn finish_null(&mut self, queue: usize) {
+        self.stats.rx_null_descriptors += 1;
+        let done = u64::from(rxd::DD);
+        let second = if C::descriptor_type(&self.regs, queue) == DescriptorType::Legacy { done << 32 } else { done };
+        let nothing = Completed {
+            words: [0, second],
+            pieces: [(0, 0); 2],
+            frame_bytes: 0,
+            watched: Observed::default(),
+        };
+        self.rx.queues[queue].ring.finish(nothing);
+    }
+
+    /// Writes what a descriptor takes of the frame at the front. The last write's wake-up is held back.
+    fn rx_write(
+        &mut self,
+        now: Ps,
+        queue: usize,
+        layout: &Layout,
+        mut held: Option<Requested>,
+        ports: &mut dyn NicPorts,
+    ) -> Option<Requested> {
+        let front = self.rx.dispatched;
+        let [room, _] = C::buffer_bytes(&self.regs, queue);
+        let of = C::descriptor_type(&self.regs, queue);
+        let frame = self.rx.fifo.get(front)?;
+        let (first, last) = (self.rx.cursor == 0, layout.end() == frame.bytes.len());
+        let (notes, mut watched, wire_bytes) = (frame.notes, frame.watched, frame.wire_bytes);
+        let mut words = layout.words(of, layout.data.addr, &notes, first, last);
+        let status = u64::from(rxd::DD | if last { rxd::EOP } else { 0 });
+        words[1] |= if of == DescriptorType::Legacy { status << 32 } else { status };
+        if last {
+            self.rx.dispatched += 1;
+            self.rx.cursor = 0;
+            self.stats.rx_multi_descriptor += u64::from(!first);
+        } else {
+            self.rx.cursor = layout.end();
+        }
+        let parts = [layout.header, layout.data];
+        let ends = |index: usize| last && (index == 1 || parts[1].len == 0);
+        let mut begun = false;
+        for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.len != 0) {
+            let (addr, offset, len) = (part.addr, part.offset as u32, part.len as u32);
+            self.rx.writes_in_flight += 1;
+            self.rx.write_bytes_in_flight += u64::from(len);
+            let full = ends(index) && index == 1 && self.config.full_line_writes;
+            let tag =
+                self.tag(Queue::receive(queue), if index == 0 { Moved::Header } else { Moved::Payload });
+            let piece =
+                Piece { addr, len: len + if full { padding(addr, len, room) } else { 0 }, offset, tag };
+            let write = Write::Data { queue: Queue::receive(queue), addr, offset, len, last: ends(index) };
+            self.wake_for_write(held, false, ports);
+            let request = self.request_write(now, piece, DmaKind::RxData, write, ports);
+            if first && !begun {
+                watched.0.stamps.dma_begun = request.start;
+                begun = true;
+            }
+            // What the port completes by a call is there when the descriptor is, at the latest.
+            watched.0.stamps.in_memory = request.done.unwrap_or(Ps::MAX);
+            held = Some(request);
+        }
+        if let Some(frame) = self.rx.fifo.get_mut(front) {
+            frame.watched = watched;
+        }
+        let pieces = parts.map(|part| (part.addr, part.len as u32));
+        let frame_bytes = if last { wire_bytes } else { 0 };
+        self.rx.queues[queue].ring.finish(Completed { words, pieces, frame_bytes, watched });
+        let busy = if first { self.config.rx_frame_time } else { Ps::ZERO };
+        if busy != Ps::ZERO {
+            self.rx.engine.busy_until(self.path_end(now, Lane::Writes).saturating_add(busy));
+        }
+        held
+    }
+
+    /// Whether the frame at the front, of this queue, is dropped rather than waiting for a descriptor.
+    fn rx_drops(&self, queue: usize) -> bool {
+        let ring = self.ring(Queue::receive(queue));
+        C::drops_without_descriptors(&self.regs, queue)
+            && self.rx.cursor == 0 && self.rx.queues[queue].ring.is_exhausted(ring.as_ref())
+    }
+
+    fn rx_drop_front(&mut self, now: Ps, queue: usize) {
+        let Some(frame) = self.rx.fifo.remove(self.rx.dispatched) else { return };
+        let (all, own) = (&mut self.stats, &mut self.queue_stats[queue]);
+        let counters = match frame.looped {
+            true => [&mut all.rx_looped_drop_full, &mut own.rx_looped_drop_no_descriptor],
+            false => [&mut all.rx_drop_core, &mut own.rx_drop_core],
+        };
+        counters.into_iter().for_each(|counter| *counter += 1);
+        own.rx_drop_no_descriptor += u64::from(!frame.looped);
+        self.measured.drops.core += u64::from(frame.watched.0.measured);
+        C::count_dropped(&mut self.regs, queue);
+        self.rx.waits.left();
+        let name = &self.name;
+        log!(now, Nic, Debug, "{name}: a frame dropped: receive queue {queue} has no descriptors");
+        self.buffers.recycle(frame.bytes);
+    }
+
+    /// Whether the engine can write `len` bytes now. If it is busy it is woken when it is not; room for
+    /// bytes comes with the completion of a write.
+    fn rx_engine_takes(&mut self, now: Ps, len: usize, ports: &mut dyn NicPorts) -> bool {
+        match self.rx.engine.ready(now) {
+            Ready::Now => {}
+            Ready::Later => return false,
+            Ready::WakeAt(at) => {
+                ports.wake_at(at, Event::Receiver);
+                return false;
+            }
+        }
+        let bytes = self.rx.write_bytes_in_flight;
+        bytes == 0 || bytes + len as u64 <= self.config.write_bytes_in_flight.0
+    }
+
+    /// Bytes of the frame at the front have reached memory.
+    pub(in crate::intel) fn rx_data_written(
+        &mut self,
+        addr: u64,
+        offset: u32,
+        len: u32,
+        last: bool,
+        ports: &mut dyn NicPorts,
+    ) {
+        self.rx.writes_in_flight -= 1;
+        self.rx.write_bytes_in_flight -= u64::from(len);
+        let Some(frame) = self.rx.fifo.front() else { return };
+        let (from, to) = (offset as usize, (offset + len) as usize);
+        ports.write(PhysAddr(addr), frame.bytes.get(from..to).unwrap_or(&[]));
+        if last && let Some(frame) = self.rx.fifo.pop() {
+            self.rx.dispatched -= 1;
+            self.rx.waits.left();
+            self.buffers.recycle(frame.bytes);
+        }
+    }
+
+    /// Descriptors have been written back: the head moves, and software is told.
+    pub(in crate::intel) fn rx_written_back(
+        &mut self,
+        now: Ps,
+        queue: usize,
+        run: Run,
+        ports: &mut dyn NicPorts,
+    ) {
+        let of = Queue::receive(queue);
+        let free_before = self.regs.ring_given::<C>(of);
+        let mut frames = std::mem::take(&mut self.rx.frame_sizes);
+        let RxQueue { ring, begun } = &mut self.rx.queues[queue];
+        let bytes = ring.written_back(run.count, |completed| {
+            let pieces = completed.pieces.iter().filter(|(_, len)| *len != 0);
+            begun.extend(pieces.map(|(addr, len)| (PhysAddr(*addr), *len)));
+            if completed.frame_bytes != 0 {
+                ports.frame_in_memory(now, begun, completed.frame_bytes);
+                begun.clear();
+                frames.push(completed.frame_bytes);
+                let Watched { id, mut stamps, .. } = completed.watched.0;
+                if let Some(id) = id {
+                    (stamps.in_memory, stamps.visible) = (stamps.in_memory.min(now), now);
+                    ports.frame_received(id, stamps);
+                }
+            }
+        });
+        ports.write(PhysAddr(run.addr), bytes);
+        self.advance_head(of, run.count);
+        for bytes in &frames {
+            self.stats.rx_delivered += 1;
+            self.stats.rx_delivered_bytes += u64::from(*bytes);
+            self.queue_stats[queue].rx_delivered += 1;
+            self.queue_stats[queue].rx_delivered_bytes += u64::from(*bytes);
+        }
+        let left = [free_before, self.regs.ring_given::<C>(of)];
+        C::frames_delivered(self, now, queue, &frames, left, ports);
+        frames.clear();
+        self.rx.frame_sizes = frames;
+    }
+
+    /// Software has moved a queue's ring away, or switched the queue: what hangs on it is lost, the rest of the packet buffer stays.
+    pub(in crate::intel) fn rx_ring_rewritten(&mut self, queue: usize) {
+        let (before, measured) = (self.rx.frames_of(queue), self.rx.measured_of(queue));
+        self.dma.cancel(Queue::receive(queue));
+        let torn = usize::from(self.rx.cursor != 0);
+        let mut index = 0;
+        let mut in_dma = self.rx.dispatched + torn;
+        while index < in_dma {
+            if self.rx.fifo.get(index).is_none_or(|frame| usize::from(frame.queue) != queue) {
+                index += 1;
+                continue;
+            }
+            self.rx.fifo.remove(index);
+            in_dma -= 1;
+            if index < self.rx.dispatched {
+                self.rx.dispatched -= 1;
+            } else {
+                self.rx.cursor = 0;
+            }
+        }
+        self.rx_count_writes();
+        self.rx.queues[queue].begun.clear();
+        self.rx.queues[queue].ring.rewind(self.regs.ring_head::<C>(Queue::receive(queue)));
+        // Frames of a queue that is off wait for nothing that could come.
+        if !self.on.has(Queue::receive(queue)) {
+            self.rx_drop_queued(queue);
+        }
+        let lost = before - self.rx.frames_of(queue);
+        self.measured.drops.reset += measured - self.rx.measured_of(queue);
+        self.stats.rx_drop_reset += lost;
+        self.queue_stats[queue].rx_drop_reset += lost;
+    }
+
+    /// Takes a queue's frames that are not in DMA out of the packet buffer.
+    fn rx_drop_queued(&mut self, queue: usize) {
+        let mut index = self.rx.dispatched + usize::from(self.rx.cursor != 0);
+        while let Some(frame) = self.rx.fifo.get(index) {
+            if usize::from(frame.queue) == queue {
+                self.rx.fifo.remove(index);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// How many data writes are in flight, and their bytes, is what the DMA's books say.
+    pub(in crate::intel) fn rx_count_writes(&mut self) {
+        let (mut count, mut bytes) = (0, 0);
+        for write in self.dma.writes.kinds() {
+            if let Write::Data { len, .. } = write {
+                (count, bytes) = (count + 1, bytes + u64::from(*len));
+            }
+        }
+        (self.rx.writes_in_flight, self.rx.write_bytes_in_flight) = (count, bytes);
+    }
+
+    /// A device reset: the packet buffer is lost too.
+    pub(in crate::intel) fn rx_reset(&mut self) {
+        for queue in 0..C::QUEUES {
+            let lost = self.rx.frames_of(queue);
+            self.measured.drops.reset += self.rx.measured_of(queue);
+            self.stats.rx_drop_reset += lost;
+            self.queue_stats[queue].rx_drop_reset += lost;
+        }
+        let drops = self.rx.waits.drops;
+        self.rx = super::Rx::new(C::QUEUES);
+        self.rx.waits.drops = drops;
+    }
+}

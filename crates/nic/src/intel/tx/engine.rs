@@ -1,0 +1,317 @@
+//! The transmit DMA engine: fetching descriptors, reading buffers, writing descriptors or heads back (§7.2).
+//!
+//! With TXDCTL.WTHRESH zero a descriptor with RS is written back as soon as it is done, alone or with neighbours that are done
+//! too. With a threshold they gather, descriptors without RS in between are written too, and the burst goes when the threshold is
+//! reached, or the chip has nothing more to do: a polling driver never waits. With head write-back the head is written
+//! instead, once for what would have been a burst.
+
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::{Ps, TxStamps, log};
+
+use super::{Done, Tx, TxQueue};
+use crate::intel::bits::txd;
+use crate::intel::{Chip, Controller, Event, NicPorts, Queue};
+use crate::parts::dma::{Lane, Moved, Piece, Read};
+use crate::parts::engine::Ready;
+use crate::parts::jobs::{Fetched, Job};
+use crate::parts::ring::Run;
+
+/// Result of requesting a queue's next packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    /// The queue has nothing to request.
+    Nothing,
+    /// A whole packet was requested.
+    Packet,
+    /// The packet buffer has no room.
+    NoRoom,
+    /// The engine, or the number of reads in flight, allows no more now.
+    Busy,
+}
+
+impl<C: Chip> Controller<C> {
+    /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
+    pub(in crate::intel) fn tx_advance(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+        self.tx.outlet.release(now);
+        let blocked = self.transmitter_on() && self.tx_request(now, ports);
+        let malformed = self.stats.tx_malformed;
+        for queue in self.on.transmitting() {
+            self.tx_retire(queue);
+        }
+        if self.stats.tx_malformed != malformed {
+            log!(now, Nic, Warn, "{}: a transmit descriptor or packet makes no sense", self.name);
+        }
+        self.send_frames(now, ports);
+        if blocked && let Some(at) = self.tx.outlet.next() {
+            self.wake_for_wire(at, ports);
+        }
+        for queue in self.on.transmitting() {
+            self.tx_write_back(now, queue, ports);
+            self.fetch(now, Queue::transmit(queue), ports);
+        }
+    }
+
+    /// Asks for buffers, queue after queue, as far as the reads in flight and the packet buffer allow. True if it is the packet
+    /// buffer that has no room.
+    fn tx_request(&mut self, now: Ps, ports: &mut dyn NicPorts) -> bool {
+        let on = self.on.transmit;
+        let mut idle = 0;
+        while idle < on.count_ones() {
+            // The next queue from the one whose turn it is.
+            let from_turn = on & (!0 << self.tx.turn);
+            self.tx.turn = (if from_turn != 0 { from_turn } else { on }).trailing_zeros() as usize;
+            match self.tx_request_packet(now, self.tx.turn, ports) {
+                Request::NoRoom => return true,
+                Request::Busy => return false,
+                Request::Nothing => idle += 1,
+                Request::Packet => idle = 0,
+            }
+            self.tx.turn = (self.tx.turn + 1) % C::QUEUES;
+        }
+        false
+    }
+
+    /// Asks for the buffers of a queue's next packet.
+    fn tx_request_packet(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) -> Request {
+        loop {
+            let of = &mut self.tx.queues[queue];
+            let Some(job) = of.jobs.get(of.requested).copied() else {
+                let Some(fetched) = of.ring.begin() else { return Request::Nothing };
+                self.stats.tx_descriptors += 1;
+                self.queue_stats[queue].tx_descriptors += 1;
+                of.jobs.push_back(Job::new(fetched, C::descriptor(fetched.words).buffer_len()));
+                continue;
+            };
+            if job.to_request == 0 {
+                of.requested += 1;
+                if C::descriptor(job.words).ends_packet() {
+                    return Request::Packet;
+                }
+                continue;
+            }
+            let len = job.to_request.min(self.config.tx_read_max.0 as u32);
+            if self.tx.reads_in_flight >= self.config.reads_in_flight.into() {
+                return Request::Busy;
+            }
+            if !self.tx_has_room(len) {
+                return Request::NoRoom;
+            }
+            match self.tx.engine.ready(now) {
+                Ready::Now => {}
+                Ready::Later => return Request::Busy,
+                Ready::WakeAt(at) => {
+                    ports.wake_at(at, Event::Sender);
+                    return Request::Busy;
+                }
+            }
+            self.tx_request_piece(now, queue, job, len, ports);
+        }
+    }
+
+    /// Asks for the next `len` bytes of a job's buffer.
+    fn tx_request_piece(&mut self, now: Ps, queue: usize, job: Job, len: u32, ports: &mut dyn NicPorts) {
+        let offset = u64::from(job.len - job.to_request);
+        let frame_offset = self.tx_frame_offset(queue);
+        let tag = self.tag(Queue::transmit(queue), Moved::Read);
+        let piece = Piece { addr: job.words[0].wrapping_add(offset), len, offset: frame_offset, tag };
+        let at = self.tx.queues[queue].requested;
+        self.tx.queues[queue].jobs[at].to_request -= len;
+        self.tx.reads_in_flight += 1;
+        self.tx.reserved += u64::from(len);
+        let read = Read::Data { queue: Queue::transmit(queue), addr: piece.addr, len };
+        let start = self.issue_read(now, piece, DmaKind::TxData, read, ports);
+        if job.to_request == job.len {
+            self.tx.queues[queue].jobs[at].stamps.0.dma_begun = start;
+        }
+        let busy = self.config.tx_buffer_time;
+        if busy != Ps::ZERO {
+            self.tx.engine.busy_until(self.path_end(now, Lane::Reads).saturating_add(busy));
+        }
+    }
+
+    /// Which byte of its packet the next one to be asked for is: behind the buffers before, or, if the packet's first
+    /// ones have retired, behind what has arrived and what is on its way.
+    fn tx_frame_offset(&self, queue: usize) -> u32 {
+        let of = &self.tx.queues[queue];
+        let job = &of.jobs[of.requested];
+        let (mut from_start, mut on_the_way) = (job.len - job.to_request, job.to_arrive - job.to_request);
+        for before in of.jobs.range(..of.requested).rev() {
+            if C::descriptor(before.words).ends_packet() {
+                return from_start;
+            }
+            from_start = from_start.saturating_add(before.len);
+            on_the_way = on_the_way.saturating_add(before.to_arrive);
+        }
+        let arrived = (of.packet.bytes.len() as u32).saturating_add(of.packet.cut_bytes);
+        arrived.saturating_add(on_the_way)
+    }
+
+    /// Whether the packet buffer takes `len` more bytes.
+    fn tx_has_room(&self, len: u32) -> bool {
+        let frames = self.tx.fifo.used() + self.tx.outlet.room();
+        let nothing_leaves = frames == 0 && self.tx.reads_in_flight == 0;
+        let used = frames + self.tx.reserved;
+        used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves
+    }
+
+    /// A queue's jobs whose bytes are all here leave in order.
+    pub(super) fn tx_retire(&mut self, queue: usize) {
+        let arrived = |job: &Job| job.to_request == 0 && job.to_arrive == 0;
+        while self.tx.queues[queue].jobs.front().is_some_and(arrived) {
+            let of = &mut self.tx.queues[queue];
+            let Some(job) = of.jobs.pop_front() else { return };
+            of.requested = of.requested.saturating_sub(1);
+            let descriptor = C::descriptor(job.words);
+            self.tx_note_stamps(queue, job.stamps.0);
+            self.tx_process(queue, descriptor);
+            let report = descriptor.command() & txd::RS != 0;
+            let delayed = descriptor.command() & C::DELAYED != 0;
+            let words = [job.words[0], job.words[1] | txd::STATUS_DD];
+            self.tx.queues[queue].ring.finish(Done { words, report, interrupts: report, delayed });
+        }
+    }
+
+    /// The descriptor that is processed next: its stamps are those of the frame that it ends. One without a buffer has
+    /// been read when it was fetched, and no frame is there before all its descriptors are.
+    pub(super) fn tx_note_stamps(&mut self, queue: usize, stamps: TxStamps) {
+        let of = &mut self.tx.queues[queue];
+        let dma_begun = stamps.dma_begun.max(stamps.fetched);
+        let read = stamps.read.max(dma_begun).max(of.stamps.read);
+        of.stamps = TxStamps { dma_begun, read, ..stamps };
+    }
+
+    /// Write-backs as the threshold says, and the head past what needs none.
+    fn tx_write_back(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) {
+        let of = Queue::transmit(queue);
+        let threshold = C::thresholds(&self.regs, of).write_back as usize;
+        if threshold == 0 {
+            if self.write_back_is_due(now, of, ports) {
+                self.write_back(now, of, ports);
+            }
+            return self.tx_pass_silent(now, queue, ports);
+        }
+        // Descriptors gather from the first with RS on.
+        let held = &self.tx.queues[queue];
+        let mut waiting = held.ring.waiting().skip_while(|done| !done.report);
+        let (first, gathered) = (waiting.next(), 1 + waiting.count());
+        let idle = held.jobs.is_empty() && held.ring.is_empty();
+        if first.is_none() {
+            self.tx_pass_silent(now, queue, ports);
+        } else if (gathered >= threshold || idle) && self.write_back_is_due(now, of, ports) {
+            self.tx_flush(now, queue, ports);
+        }
+    }
+
+    /// Writes back everything that has gathered, in one burst with what lies between.
+    pub(in crate::intel) fn tx_flush(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) {
+        let of = Queue::transmit(queue);
+        let burst = C::thresholds(&self.regs, of).write_back != 0;
+        let ring = &mut self.tx.queues[queue].ring;
+        if let Some(last) = ring.used().rposition(|done| done.report).filter(|_| burst) {
+            ring.waiting_up_to(last).skip_while(|done| !done.report).for_each(|done| done.report = true);
+        }
+        self.write_back(now, of, ports);
+        self.tx_pass_silent(now, queue, ports);
+    }
+
+    /// The head passes descriptors at the front that need no report.
+    fn tx_pass_silent(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) {
+        let silent = self.tx.queues[queue].ring.pass_silent();
+        self.tx_move_head(now, queue, silent, ports);
+    }
+
+    fn tx_move_head(&mut self, now: Ps, queue: usize, steps: u32, ports: &mut dyn NicPorts) {
+        if steps == 0 {
+            return;
+        }
+        let of = Queue::transmit(queue);
+        let before = self.regs.ring_given::<C>(of);
+        self.advance_head(of, steps);
+        let left = [before, self.regs.ring_given::<C>(of)];
+        C::head_moved(self, now, left, ports);
+    }
+
+    pub(in crate::intel) fn tx_written_back(
+        &mut self,
+        now: Ps,
+        queue: usize,
+        run: Run,
+        ports: &mut dyn NicPorts,
+    ) {
+        let (mut at_once, mut later) = (false, false);
+        let head = C::head_address(&self.regs, queue);
+        let bytes = self.tx.queues[queue].ring.written_back(run.count, |done| {
+            at_once |= done.interrupts && !done.delayed;
+            later |= done.interrupts && done.delayed;
+        });
+        if head.is_none() {
+            ports.write(PhysAddr(run.addr), bytes);
+        }
+        self.tx_move_head(now, queue, run.count, ports);
+        self.tx_pass_silent(now, queue, ports);
+        if let Some(address) = head {
+            let head = self.regs.ring_head::<C>(Queue::transmit(queue));
+            ports.write(PhysAddr(address), &head.to_le_bytes());
+        }
+        if at_once || later {
+            C::descriptors_sent(self, now, queue, (at_once, later), ports);
+        }
+    }
+
+    pub(in crate::intel) fn tx_fetched(
+        &mut self,
+        now: Ps,
+        queue: usize,
+        run: Run,
+        ports: &mut dyn NicPorts,
+    ) {
+        let place = self.ring(Queue::transmit(queue));
+        let first = place.map_or(0, |place| place.index_of(run.addr));
+        let TxQueue { ring, doorbells, rung_by, .. } = &mut self.tx.queues[queue];
+        let (queue, hart) = (queue as u8, *rung_by);
+        ring.fetched(run, ports, |_, index, words| {
+            let doorbell = doorbells.of(first + index);
+            let stamps = TxStamps { doorbell, fetched: now, queue, hart, ..TxStamps::default() };
+            Fetched { words, stamps }
+        });
+        if place.is_some_and(|place| ring.has_fetched_all(&place)) {
+            doorbells.clear();
+        }
+    }
+
+    /// Software has moved a queue's ring away, or switched the queue: what hangs on it is lost, whole frames stay.
+    pub(in crate::intel) fn tx_ring_rewritten(&mut self, queue: usize) {
+        self.dma.cancel(Queue::transmit(queue));
+        let head = self.regs.ring_head::<C>(Queue::transmit(queue));
+        let of = &mut self.tx.queues[queue];
+        of.ring.rewind(head);
+        of.jobs.clear();
+        of.requested = 0;
+        of.packet.clear();
+        of.doorbells.clear();
+        self.tx_count_reads();
+    }
+
+    /// How many data reads are in flight, and what room they and the packets being put together hold, is what the books say.
+    pub(in crate::intel) fn tx_count_reads(&mut self) {
+        let (mut count, mut bytes) = (0, 0);
+        for read in self.dma.reads.kinds() {
+            if let Read::Data { len, .. } = read {
+                (count, bytes) = (count + 1, bytes + u64::from(*len));
+            }
+        }
+        let packets: u64 = self.tx.queues.iter().map(|queue| queue.packet.bytes.len() as u64).sum();
+        (self.tx.reads_in_flight, self.tx.reserved) = (count, bytes + packets);
+    }
+
+    /// A device reset: the packet buffer is lost too.
+    pub(in crate::intel) fn tx_reset(&mut self) {
+        self.stats.tx_drop_reset += self.tx.frames();
+        for (_, stamps) in self.tx.fifo.iter() {
+            self.queue_stats[usize::from(stamps.queue)].tx_drop_reset += 1;
+        }
+        let mut outlet = std::mem::take(&mut self.tx.outlet);
+        outlet.reset();
+        self.tx = Tx { outlet, ..Tx::new(C::QUEUES) };
+    }
+}

@@ -1,0 +1,85 @@
+//! From the transmit FIFO to the wire, or back through the loopback. The link is serial and times the frames itself, so several are handed to it
+//! ahead of time, which saves an event a frame; each keeps its room in the FIFO until it has left. While software honours PAUSE
+//! (CTRL.RFCE) only one is handed over, so that a pause takes hold between two frames.
+
+use doorbell_sim::{Ps, log};
+
+use super::bits::ctrl;
+use super::{Chip, Controller, Event, NicPorts};
+use crate::parts::fifo::Stored as _;
+use crate::parts::timer::Wake;
+
+impl<C: Chip> Controller<C> {
+    /// Sends what may go now.
+    pub(super) fn send_frames(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+        let honours = self.ctrl_has(ctrl::RFCE);
+        let ahead = if honours { 1 } else { usize::from(self.config.wire_frames_ahead) };
+        loop {
+            let (frames, pauses) = (!self.tx.fifo.is_empty(), !self.tx.pauses.is_empty());
+            let pause = pauses && self.link_up();
+            if !(pause || frames && self.may_send()) {
+                return;
+            }
+            self.tx.outlet.release(now);
+            if let Some(at) = self.tx.outlet.is_full(ahead) {
+                // Half of them will have left by then.
+                return self.wake_for_wire(at, ports);
+            }
+            let taken = if pause { self.send_pause_frame(now, ports) } else { self.send_frame(now, ports) };
+            self.tx.outlet.keeps(taken);
+        }
+    }
+
+    pub(super) fn send_pause_frame(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u64 {
+        if let Some(frame) = self.tx.pauses.pop_front() {
+            self.stats.tx_pause_frames += 1;
+            self.count_sent(&frame, true);
+            self.tx.outlet.sent(ports.send(now, frame));
+        }
+        0
+    }
+
+    pub(super) fn send_frame(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u64 {
+        let Some(outgoing) = self.tx.fifo.pop() else { return 0 };
+        let taken = outgoing.room();
+        let (frame, mut stamps) = outgoing;
+        self.queue_stats[usize::from(stamps.queue)].tx_left += 1;
+        self.count_sent(&frame, false);
+        log!(now, Nic, Debug, "{}: frame of {} bytes sent", self.name, frame.len_with_fcs());
+        if self.loops_back() {
+            self.stats.tx_looped_back += 1;
+            let arrives = self.tx.outlet.loop_back(now, frame, self.link_rate);
+            ports.wake_at(arrives, Event::Loopback);
+        } else {
+            self.stats.tx_sent += 1;
+            self.stats.tx_sent_bytes += frame.len_with_fcs() as u64;
+            if let Some(id) = ports.recognise(&frame.bytes) {
+                stamps.first_bit = ports.free_at().max(now);
+                ports.frame_sent(id, stamps);
+            }
+            self.tx.outlet.sent(ports.send(now, frame));
+        }
+        taken
+    }
+
+    pub(super) fn wake_for_wire(&mut self, at: Ps, ports: &mut dyn NicPorts) {
+        if let Some(at) = self.tx.outlet.arm(at) {
+            ports.wake_at(at, Event::Wire);
+        }
+    }
+
+    pub(super) fn wire_woken(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+        match self.tx.outlet.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::Wire),
+            Wake::Expired => self.tx_advance(now, ports),
+        }
+    }
+
+    /// A looped-back frame's last bit is here.
+    pub(super) fn loopback_arrived(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+        while let Some(frame) = self.tx.outlet.arrived(now) {
+            self.arrive(now, frame, true, ports);
+        }
+    }
+}
