@@ -12,9 +12,8 @@
 
 #![forbid(unsafe_code)]
 
-use doorbell_machine::{FunctionSide, PciFunction};
-use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
-use doorbell_sim::ports::{DmaKind, DmaRequest, IrqPort, IrqSink, Timers};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, FunctionPorts, HeaderType, MsiX, PciFunction};
+use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
@@ -71,18 +70,18 @@ impl CopyEngine {
         DmaRequest::plain(PhysAddr(addr), self.registers[LENGTH] as u32, kind, 0)
     }
 
-    fn start(&mut self, now: Ps, side: &mut FunctionSide<'_>) {
+    fn start(&mut self, now: Ps, side: &mut dyn FunctionPorts) {
         let length = self.registers[LENGTH];
         if self.is_busy() || length == 0 || length > LENGTH_MAX {
             return;
         }
         self.registers[STATUS] = BUSY;
-        let read = side.memory().request_read(now, self.request(self.registers[SOURCE], DmaKind::TxData));
+        let read = side.request_read(now, self.request(self.registers[SOURCE], DmaKind::TxData));
         wake_when(read, HAS_READ, side);
     }
 }
 
-fn wake_when(done: Done, event: u64, side: &mut FunctionSide<'_>) {
+fn wake_when(done: Done, event: u64, side: &mut dyn FunctionPorts) {
     let Done::At(time) = done else { unreachable!("a machine's memory names the time") };
     side.wake_at(time, event);
 }
@@ -111,7 +110,7 @@ impl PciFunction for CopyEngine {
         }
     }
 
-    fn read(&mut self, _: Ps, _bar: u8, offset: u64, size: AccessSize, _: &mut FunctionSide<'_>) -> u64 {
+    fn read(&mut self, _: Ps, _bar: u8, offset: u64, size: AccessSize, _: &mut dyn FunctionPorts) -> u64 {
         let register = self.registers.get((offset / 8) as usize).copied().unwrap_or(0);
         register >> (8 * (offset % 8)) & size.mask()
     }
@@ -123,7 +122,7 @@ impl PciFunction for CopyEngine {
         offset: u64,
         size: AccessSize,
         value: u64,
-        side: &mut FunctionSide<'_>,
+        side: &mut dyn FunctionPorts,
     ) {
         let (index, shift) = ((offset / 8) as usize, 8 * (offset % 8));
         let Some(writable) = WRITABLE.get(index) else { return };
@@ -139,18 +138,17 @@ impl PciFunction for CopyEngine {
         }
     }
 
-    fn wake(&mut self, now: Ps, event: u64, side: &mut FunctionSide<'_>) {
+    fn wake(&mut self, now: Ps, event: u64, side: &mut dyn FunctionPorts) {
         if !self.is_busy() {
             return; // a reset has forgotten it
         }
         if event == HAS_READ {
             self.moving = vec![0; self.registers[LENGTH].min(LENGTH_MAX) as usize];
-            side.memory().read(PhysAddr(self.registers[SOURCE]), &mut self.moving);
-            let write =
-                side.memory().request_write(now, self.request(self.registers[DESTINATION], DmaKind::RxData));
+            side.read(PhysAddr(self.registers[SOURCE]), &mut self.moving);
+            let write = side.request_write(now, self.request(self.registers[DESTINATION], DmaKind::RxData));
             return wake_when(write, HAS_WRITTEN, side);
         }
-        side.memory().write(PhysAddr(self.registers[DESTINATION]), &self.moving);
+        side.write(PhysAddr(self.registers[DESTINATION]), &self.moving);
         self.stats.copies += 1;
         self.stats.bytes += self.moving.len() as u64;
         self.registers[STATUS] = DONE;
@@ -160,7 +158,7 @@ impl PciFunction for CopyEngine {
         }
     }
 
-    fn reset(&mut self, _: Ps, side: &mut FunctionSide<'_>) {
+    fn reset(&mut self, _: Ps, side: &mut dyn FunctionPorts) {
         *self = CopyEngine { stats: self.stats.clone(), ..CopyEngine::default() };
         side.set_irq(false);
     }

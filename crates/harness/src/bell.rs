@@ -6,9 +6,8 @@
 //! | 0x08 | is where to |
 //! | 0x10 | withdraws the vector of that number, and the pin |
 
-use doorbell_machine::{FunctionSide, PciFunction};
-use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
-use doorbell_sim::ports::{DmaKind, DmaRequest, IrqPort, IrqSink, Timers};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, FunctionPorts, HeaderType, MsiX, PciFunction};
+use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
 
@@ -29,7 +28,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    fn ring(&self, now: Ps, vector: u64, side: &mut FunctionSide<'_>) {
+    fn ring(&self, now: Ps, vector: u64, side: &mut dyn FunctionPorts) {
         side.raise(now, vector as u16);
         side.set_irq(true);
     }
@@ -61,17 +60,25 @@ impl PciFunction for Bell {
         }
     }
 
-    fn read(&mut self, _: Ps, _: u8, offset: u64, _: AccessSize, _: &mut FunctionSide<'_>) -> u64 {
+    fn read(&mut self, _: Ps, _: u8, offset: u64, _: AccessSize, _: &mut dyn FunctionPorts) -> u64 {
         if offset == 8 { self.to } else { 0 }
     }
 
-    fn write(&mut self, now: Ps, _: u8, offset: u64, _: AccessSize, value: u64, side: &mut FunctionSide<'_>) {
+    fn write(
+        &mut self,
+        now: Ps,
+        _: u8,
+        offset: u64,
+        _: AccessSize,
+        value: u64,
+        side: &mut dyn FunctionPorts,
+    ) {
         match offset {
             0 if self.to == 0 => self.ring(now, value, side),
             0 => {
                 let (addr, kind) = (PhysAddr(self.to), DmaKind::RxData);
                 let request = DmaRequest::plain(addr, 8, kind, 0);
-                if let Done::At(done) = side.memory().request_write(now, request) {
+                if let Done::At(done) = side.request_write(now, request) {
                     side.wake_at(done, self.to);
                 }
                 self.ring(now, value, side);
@@ -85,11 +92,11 @@ impl PciFunction for Bell {
         }
     }
 
-    fn wake(&mut self, now: Ps, to: u64, side: &mut FunctionSide<'_>) {
-        side.memory().write(PhysAddr(to), &now.0.to_le_bytes());
+    fn wake(&mut self, now: Ps, to: u64, side: &mut dyn FunctionPorts) {
+        side.write(PhysAddr(to), &now.0.to_le_bytes());
     }
 
-    fn reset(&mut self, _: Ps, side: &mut FunctionSide<'_>) {
+    fn reset(&mut self, _: Ps, side: &mut dyn FunctionPorts) {
         self.to = 0;
         side.set_irq(false);
     }

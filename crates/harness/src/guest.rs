@@ -4,10 +4,11 @@
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{
     AttachConfig, AttachKind, CheckpointFile, CoreKind, CoreModel, Guest, HartNumber, HartTable, HartTables,
-    Inclusion, InterruptsKind, Limits, Machine, MachineConfig, Mode, Outcome, PciFunction, Place, PortNumber,
-    PortTable, PrefetchKind, StageConfig,
+    Inclusion, InterruptsKind, Limits, Machine, MachineConfig, Mode, Outcome, Place, PortNumber, PortTable,
+    PrefetchKind, StageConfig,
 };
 use doorbell_nic::NicModel;
+use doorbell_pcie::PciFunction;
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::bell::Bell;

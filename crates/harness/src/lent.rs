@@ -5,7 +5,8 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-use doorbell_machine::{Machine, MachineConfig, PciFunction, Place};
+use doorbell_machine::{Machine, MachineConfig, Place};
+use doorbell_pcie::PciFunction;
 
 /// As many as a case has at a time.
 const SPARE_MAX: usize = 4;

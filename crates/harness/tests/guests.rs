@@ -103,7 +103,7 @@ fn random_guests_reach_deep_into_the_82576() {
     for number in 0..160 {
         let mut case = case(Profile::Mmio, number);
         let mut machine = case.build();
-        if machine.nic(0).config().model != NicModel::E82576 {
+        if machine.config().port(0).nic.model != NicModel::E82576 {
             continue;
         }
         case.run_segments(&mut machine);
@@ -146,7 +146,7 @@ fn random_guests_are_sent_messages() {
         let mut machine = case.build();
         case.run_segments(&mut machine);
         for (function, attachment) in
-            machine.attachments().filter(|(function, _)| function.as_nic().is_none())
+            machine.attachments().filter(|(function, _)| function.network().is_none())
         {
             let sent = attachment.stats(DmaKind::RxDescriptorWriteback).requests;
             messages += sent;

@@ -230,9 +230,9 @@ impl Machine {
             return self.with_function(index, |_, side| side.send_due(now));
         }
         let writer = self.writers.of(addr);
-        self.with_function(index, |device, side| {
-            device.set_writer(writer);
-            device.write(now, (bar, offset), (size, value), side);
+        self.with_function(index, |function, side| {
+            function.set_writer(writer);
+            function.write(now, bar, offset, size, value & size.mask(), side);
         });
     }
 
@@ -248,7 +248,7 @@ impl Machine {
                     0
                 }
                 None => {
-                    let value = self.bridge.config_read(offset, request.size);
+                    let value = self.vendor_read(now, offset, request.size);
                     log!(now, Pcie, Debug, "{}: read {value:#x}", self.bridge.ecam_name(offset));
                     value
                 }
@@ -261,6 +261,15 @@ impl Machine {
             }
         };
         self.queue.schedule(done, Phase::Mmio, Event::DeviceAnswer { hart, value });
+    }
+
+    /// Reads configuration space; for a vendor capability the function has the last word.
+    pub(crate) fn vendor_read(&mut self, now: Ps, offset: u64, size: AccessSize) -> u64 {
+        let value = self.bridge.config_read(offset, size);
+        let Some((id, register)) = self.bridge.vendor_access(offset, size) else { return value };
+        let Some(index) = self.behind(id) else { return value };
+        let function = &mut self.functions[usize::from(index)].function;
+        function.config_read(now, register, size, value) & size.mask()
     }
 
     fn read_function(
@@ -284,8 +293,10 @@ impl Machine {
         let vectors = self.bridge.function(function).read_vectors(bar, offset, size);
         let called = self.bridge.requester_id(function);
         let value = vectors.unwrap_or_else(|| {
-            self.functions[usize::from(index)].device.set_requester(called);
-            self.with_function(index, |device, side| device.read(now, (bar, offset), size, side))
+            self.with_function(index, |function, side| {
+                function.set_requester(called);
+                function.read(now, bar, offset, size, side) & size.mask()
+            })
         });
         (value, Some(self.attachment_mut(index).register_answer(now, size.bytes())))
     }
@@ -309,17 +320,24 @@ impl Machine {
         let now = self.queue.now();
         for id in write.reset {
             if let Some(index) = self.behind(id) {
-                self.with_function(index, |device, side| device.reset(now, side));
+                self.with_function(index, |function, side| function.reset(now, side));
             }
         }
         for id in write.bus_master_changed {
             let enabled = self.bridge.bus_master(id);
             if let Some(index) = self.behind(id) {
-                self.with_function(index, |device, side| device.set_bus_master(now, enabled, side));
+                self.with_function(index, |function, side| function.set_bus_master(now, enabled, side));
             }
         }
         if let Some(index) = write.may_send.and_then(|id| self.behind(id)) {
             self.with_function(index, |_, side| side.send_due(now));
+        }
+        if let Some((id, register)) = self.bridge.vendor_access(offset, size)
+            && let Some(index) = self.behind(id)
+        {
+            self.with_function(index, |function, side| {
+                function.config_written(now, register, size, value & size.mask(), side);
+            });
         }
         self.update_pci_interrupts();
     }

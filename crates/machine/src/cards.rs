@@ -4,11 +4,10 @@
 //! first function.
 
 use doorbell_attach::Attachment;
-use doorbell_nic::Card;
-use doorbell_pcie::Place;
+use doorbell_pcie::{PciFunction, Place};
 
 use crate::config::{ConfigError, MachineConfig};
-use crate::functions::{FUNCTIONS_MAX, PciFunction, PluggedFunction};
+use crate::functions::{FUNCTIONS_MAX, PluggedFunction};
 use crate::machine::Machine;
 use crate::ports_config::PortConfig;
 
@@ -20,10 +19,10 @@ pub(crate) struct Cards {
 }
 
 impl Cards {
-    /// The ports' NICs, then the other functions.
+    /// The ports' NICs, then the other functions. One of the others at the place of a port's NIC is that port's NIC.
     pub fn new(
         config: &MachineConfig,
-        others: Vec<(Place, Box<dyn PciFunction>)>,
+        mut others: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Cards, ConfigError> {
         if others.len() > FUNCTIONS_MAX {
             let problem = format!("{}; a machine has at most {FUNCTIONS_MAX} apart from NICs", others.len());
@@ -32,9 +31,12 @@ impl Cards {
         let mut cards = Cards::default();
         for port in 0..config.platform.nics as usize {
             let PortConfig { nic, attach, pcie, link } = config.port(port);
-            let nic = Card::new(nic, link.rate, port)
-                .map_err(|error| ConfigError::below("nic", &error.to_string()))?;
             let place = config.ports().place(port);
+            let nic = match others.iter().position(|(at, _)| *at == place) {
+                Some(index) => with_wire(others.remove(index).1, place)?,
+                None => doorbell_nic::new(nic, link.rate, port)
+                    .map_err(|error| ConfigError::below("nic", &error.to_string()))?,
+            };
             let attachment = || Attachment::new(&attach, &pcie, bridges_before(config, place));
             cards.plug(place, PluggedFunction::nic(port as u8, nic, place), attachment);
         }
@@ -57,6 +59,17 @@ impl Cards {
         (function.card, function.is_first) = (card, shared.is_none());
         self.functions.push(function);
     }
+}
+
+/// Refuses a function that cannot be behind a port.
+fn with_wire(function: Box<dyn PciFunction>, place: Place) -> Result<Box<dyn PciFunction>, ConfigError> {
+    if function.network().is_some() {
+        return Ok(function);
+    }
+    let problem = format!(
+        "the one at {place} is in the place of a port's NIC and has no wire; give it `PciFunction::network`, or another place"
+    );
+    Err(ConfigError::new("functions", problem))
 }
 
 /// How many bridges a place is behind. One that is not there is refused when the tree is built.

@@ -18,9 +18,7 @@ pub(crate) enum Event {
     HartTimer { hart: u32 },
     /// The real-time clock's alarm may be due.
     RtcAlarm,
-    /// A NIC's own wake-up.
-    Nic { function: u8, event: doorbell_nic::Event },
-    /// Another PCI function's own wake-up.
+    /// A PCI function's own wake-up.
     Function { function: u8, event: u64 },
     /// A load generator's own wake-up.
     LoadGen { port: u8, event: doorbell_loadgen::Event },
@@ -61,9 +59,7 @@ mod tests {
             Event::FrameAtSink { port: 1, frame: frame() },
             Event::FrameSpoilt { port: 1, frame: frame() },
             Event::Disk { slot: 0 },
-            Event::Nic { function: 1, event: doorbell_nic::Event::Wire },
-            // There is a function 0, but it is a NIC, whose wake-ups have names.
-            Event::Function { function: 0, event: 0 },
+            Event::Function { function: 1, event: 0 },
             Event::Message { function: 1, addr: PhysAddr(0x8000_0000), data: 1 },
         ];
         let machine = || Machine::new(MachineConfig::default(), 1).unwrap();

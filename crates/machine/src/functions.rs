@@ -1,219 +1,34 @@
-//! PCI functions. A function stands at a place of the PCI tree. Its registers are read and written; it moves data by DMA through its
-//! device's attachment (`cards.rs`), the caches and DRAM; it wakes itself up, interrupts, counts, and is saved. The machine has one
-//! list of them and calls all alike: the NICs behind its ports, then the other implementations of [`PciFunction`]. A NIC is called
-//! without dynamic dispatch (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
+//! The machine's PCI functions: one list, the NICs of the ports first, in the ports' order, then the functions that a caller plugs in.
+//! All are called alike, as [`PciFunction`]. `CONTRIBUTING.md` has the recipe for a new one; `crates/example` follows it.
 
 use doorbell_attach::Attachment;
-use doorbell_nic::Card;
 use doorbell_pcie::path::PathState;
-use doorbell_pcie::{ConfigSpace, FunctionIdentity, Message, Place};
-use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, PolledRing, Timers};
+use doorbell_pcie::{FunctionIdentity, NetworkFunction, PciFunction, Place};
+use doorbell_sim::Ps;
+use doorbell_sim::ports::PolledRing;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::stats::{Counter, Stats};
-use doorbell_sim::{AccessSize, EventQueue, Phase, PhysAddr, Ps, log};
+use doorbell_sim::stats::Counter;
 use doorbell_trace::system::Happening;
 
 use crate::dma::{BusSide, DmaStats};
-use crate::events::Event;
+use crate::function_side::FunctionSide;
 use crate::machine::Machine;
-use crate::nic_function::{self, NicSide};
-use crate::port::WireSide;
 
-/// The version of what the machine keeps of each function; its own state has one of its own.
-const FUNCTION_VERSION: u32 = 2;
-/// A message signalled interrupt writes a doubleword.
-const MESSAGE_BYTES: u32 = 4;
-/// The version of what is kept of cores' accesses to registers that are under way.
+/// Version of the sections with the functions' own states.
+const FUNCTION_VERSION: u32 = 3;
+/// Version of the sections with register accesses in flight.
 const REGISTERS_VERSION: u32 = 1;
-/// One of a machine has so many functions at most beside its NICs.
+/// Most functions of a machine apart from its NICs.
 pub(crate) const FUNCTIONS_MAX: usize = 16;
-
-/// A device on PCI. What it does takes effect when it is called: with the present, and its side of the machine.
-pub trait PciFunction: Send {
-    /// What software finds in its configuration space: identifiers, base address registers, capabilities. Always the same.
-    fn identity(&self) -> FunctionIdentity;
-
-    /// Power is on.
-    fn power_on(&mut self, _now: Ps, _side: &mut FunctionSide<'_>) {}
-
-    /// A load of `size` bytes from behind base address register `bar`.
-    fn read(&mut self, now: Ps, bar: u8, offset: u64, size: AccessSize, side: &mut FunctionSide<'_>) -> u64;
-
-    /// A store there.
-    fn write(
-        &mut self,
-        now: Ps,
-        bar: u8,
-        offset: u64,
-        size: AccessSize,
-        value: u64,
-        side: &mut FunctionSide<'_>,
-    );
-
-    /// What it asked for by [`Timers::wake_at`] has come: for itself, or because a DMA request is done then.
-    fn wake(&mut self, now: Ps, event: u64, side: &mut FunctionSide<'_>);
-
-    /// Its registers go back to their reset values: it came back from D3hot, or its bus was reset.
-    fn reset(&mut self, now: Ps, side: &mut FunctionSide<'_>);
-
-    /// Whether it may start DMA has changed. What it starts without that right reads as ones and goes nowhere.
-    fn set_bus_master(&mut self, _now: Ps, _enabled: bool, _side: &mut FunctionSide<'_>) {}
-
-    /// Its state, in a layout that says its version.
-    fn save(&self) -> Vec<u8>;
-
-    /// Takes a saved state up; one that cannot be is refused whole.
-    fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError>;
-
-    /// The rings that software polls, as its registers say now: of observers' interest alone.
-    fn polled_rings(&self) -> Vec<PolledRing> {
-        Vec::new()
-    }
-
-    /// What it has counted.
-    fn counters(&self) -> Vec<Counter> {
-        Vec::new()
-    }
-}
-
-/// What a function sees of the machine: memory, its interrupts, a clock to wake it, and the wire of the port in front of it.
-pub struct FunctionSide<'a> {
-    pub(crate) index: u8,
-    pub(crate) queue: &'a mut EventQueue<Event>,
-    pub(crate) irq: &'a mut bool,
-    pub(crate) config: &'a mut ConfigSpace,
-    pub(crate) bus: BusSide<'a>,
-    pub(crate) wire: Option<WireSide<'a>>,
-}
-
-impl<'a> FunctionSide<'a> {
-    /// Its way to memory.
-    pub fn memory(&mut self) -> &mut (dyn DmaPort + 'a) {
-        &mut self.bus
-    }
-
-    /// A message is a posted write by the function: it takes its place behind the earlier ones.
-    fn send(&mut self, now: Ps, Message { address, data }: Message) {
-        log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
-        self.bus.record(now, Happening::Interrupt { raised: true });
-        let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
-        let request = DmaRequest::plain(addr, len, kind, 0);
-        let at = self.bus.request_message(now, request);
-        let event = Event::Message { function: self.index, addr, data };
-        self.queue.schedule(at, Phase::Dma, event);
-    }
-
-    /// Sends what software has just unmasked.
-    pub(crate) fn send_due(&mut self, now: Ps) {
-        while let Some(message) = self.config.due_message() {
-            self.send(now, message);
-        }
-    }
-}
-
-impl IrqPort for FunctionSide<'_> {
-    fn set_irq(&mut self, level: bool) {
-        *self.irq = level;
-    }
-}
-
-impl IrqSink for FunctionSide<'_> {
-    fn raise(&mut self, now: Ps, vector: u16) {
-        if let Some(message) = self.config.raise(vector) {
-            self.send(now, message);
-        }
-    }
-
-    fn withdraw(&mut self, vector: u16) {
-        self.config.withdraw(vector);
-    }
-}
-
-impl Timers<u64> for FunctionSide<'_> {
-    fn wake_at(&mut self, at: Ps, event: u64) {
-        self.queue.schedule(at, Phase::Dma, Event::Function { function: self.index, event });
-    }
-}
-
-/// What a function is. The NIC is one like every other, but its calls are known when this is compiled.
-pub(crate) enum Device {
-    Nic(Box<Card>),
-    Other(Box<dyn PciFunction>),
-}
-
-impl Device {
-    fn identity(&self) -> FunctionIdentity {
-        match self {
-            Device::Nic(nic) => nic_function::identity(nic.config().model),
-            Device::Other(function) => function.identity(),
-        }
-    }
-
-    pub fn power_on(&mut self, now: Ps, side: &mut FunctionSide<'_>) {
-        match self {
-            Device::Nic(nic) => nic.power_on(now, &mut NicSide(side)),
-            Device::Other(function) => function.power_on(now, side),
-        }
-    }
-
-    /// Which hart writes the register that will be written next, for whoever watches.
-    pub fn set_writer(&mut self, hart: Option<u8>) {
-        if let Device::Nic(nic) = self {
-            nic.set_writer(hart);
-        }
-    }
-
-    /// What the function is called on the bus now.
-    pub fn set_requester(&mut self, id: u16) {
-        if let Device::Nic(nic) = self {
-            nic.set_requester(id);
-        }
-    }
-
-    pub fn read(&mut self, now: Ps, at: (u8, u64), size: AccessSize, side: &mut FunctionSide<'_>) -> u64 {
-        match self {
-            Device::Nic(nic) => nic.read(now, at, size, &mut NicSide(side)),
-            Device::Other(function) => function.read(now, at.0, at.1, size, side) & size.mask(),
-        }
-    }
-
-    pub fn write(
-        &mut self,
-        now: Ps,
-        at: (u8, u64),
-        (size, value): (AccessSize, u64),
-        side: &mut FunctionSide<'_>,
-    ) {
-        match self {
-            Device::Nic(nic) => nic.write(now, at, (size, value), &mut NicSide(side)),
-            Device::Other(function) => function.write(now, at.0, at.1, size, value & size.mask(), side),
-        }
-    }
-
-    pub fn reset(&mut self, now: Ps, side: &mut FunctionSide<'_>) {
-        match self {
-            Device::Nic(nic) => nic.reset(now, &mut NicSide(side)),
-            Device::Other(function) => function.reset(now, side),
-        }
-    }
-
-    pub fn set_bus_master(&mut self, now: Ps, enabled: bool, side: &mut FunctionSide<'_>) {
-        match self {
-            Device::Nic(nic) => nic.set_bus_master(now, enabled, &mut NicSide(side)),
-            Device::Other(function) => function.set_bus_master(now, enabled, side),
-        }
-    }
-}
 
 /// A function in its place.
 pub struct PluggedFunction {
-    pub(crate) device: Device,
-    /// Under which its sections and counters stand, such as "port0" and "function0".
+    pub(crate) function: Box<dyn PciFunction>,
     name: String,
     place: Place,
-    /// The port in front of it, if it is on a network.
+    /// The port in front of it, if it has one.
     port: Option<u8>,
-    /// Which attachment it has, and whether it is the first function that has it.
+    /// The index of its attachment, and whether it is the first function that uses it.
     pub(crate) card: u8,
     pub(crate) is_first: bool,
     irq: bool,
@@ -222,76 +37,56 @@ pub struct PluggedFunction {
 
 impl PluggedFunction {
     /// The NIC of a port.
-    pub(crate) fn nic(port: u8, nic: Card, place: Place) -> PluggedFunction {
-        let device = Device::Nic(Box::new(nic));
-        PluggedFunction::new(device, format!("port{port}"), place, Some(port))
+    pub(crate) fn nic(port: u8, nic: Box<dyn PciFunction>, place: Place) -> PluggedFunction {
+        PluggedFunction::new(nic, format!("port{port}"), place, Some(port))
     }
 
     /// Another function, by its number among these.
     pub(crate) fn other(number: usize, function: Box<dyn PciFunction>, place: Place) -> PluggedFunction {
-        PluggedFunction::new(Device::Other(function), format!("function{number}"), place, None)
+        PluggedFunction::new(function, format!("function{number}"), place, None)
     }
 
-    fn new(device: Device, name: String, place: Place, port: Option<u8>) -> PluggedFunction {
+    fn new(function: Box<dyn PciFunction>, name: String, place: Place, port: Option<u8>) -> PluggedFunction {
         let (card, is_first, irq, dma) = (0, true, false, DmaStats::default());
-        PluggedFunction { device, name, place, port, card, is_first, irq, dma }
+        PluggedFunction { function, name, place, port, card, is_first, irq, dma }
     }
 
-    /// Under which name its counters stand: "port0" for what is behind a port, "function0" for the first of the others.
+    /// The prefix of its sections and counters: "port0" for what is behind a port, "function0" for the first of the others.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it is in the PCI tree.
+    /// Its place in the PCI tree.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// What software finds in its configuration space.
+    /// Its configuration space after reset.
     pub fn identity(&self) -> FunctionIdentity {
-        self.device.identity()
+        self.function.identity()
     }
 
-    /// The NIC, if it is one.
-    pub fn as_nic(&self) -> Option<&Card> {
-        match &self.device {
-            Device::Nic(nic) => Some(nic),
-            Device::Other(_) => None,
-        }
+    /// The device.
+    pub fn function(&self) -> &dyn PciFunction {
+        &*self.function
     }
 
-    pub(crate) fn as_nic_mut(&mut self) -> Option<&mut Card> {
-        match &mut self.device {
-            Device::Nic(nic) => Some(nic),
-            Device::Other(_) => None,
-        }
+    /// Its network side, if it has a wire.
+    pub fn network(&self) -> Option<&dyn NetworkFunction> {
+        self.function.network()
     }
 
-    /// What stands behind the registers, if it is none of the machine's own.
-    pub fn as_other(&self) -> Option<&dyn PciFunction> {
-        match &self.device {
-            Device::Nic(_) => None,
-            Device::Other(function) => Some(&**function),
-        }
-    }
-
-    /// What it has counted itself.
+    /// Its own counters.
     pub fn counters(&self) -> Vec<Counter> {
-        match &self.device {
-            Device::Nic(nic) => nic.stats().counters(),
-            Device::Other(function) => function.counters(),
-        }
+        self.function.counters()
     }
 
-    /// The rings that software polls, as its registers say now.
+    /// The rings that software polls, as its registers are now.
     pub fn polled_rings(&self) -> Vec<PolledRing> {
-        match &self.device {
-            Device::Nic(nic) => nic.rx_rings(),
-            Device::Other(function) => function.polled_rings(),
-        }
+        self.function.polled_rings()
     }
 
-    /// What its DMA met beside RAM.
+    /// Counters of its DMA outside RAM.
     pub fn dma_stats(&self) -> &DmaStats {
         &self.dma
     }
@@ -301,22 +96,23 @@ impl PluggedFunction {
         self.irq
     }
 
-    /// Its own state and, of the first function of a device, its path's, `now`; what all functions have alike stands in the machine's
-    /// section.
+    /// Saves its own state and, for the first function of a device, the state of the attachment at `now`. The machine's section has what
+    /// all functions have alike.
     pub(crate) fn save(&self, now: Ps, attachments: &[Attachment], snapshot: &mut Snapshot) {
-        match &self.device {
-            Device::Nic(nic) => nic.save(&self.name, snapshot),
-            Device::Other(function) => snapshot.put(&self.name, FUNCTION_VERSION, &function.save()),
-        }
+        snapshot.put(&self.section("function"), FUNCTION_VERSION, &self.function.save());
         if !self.is_first {
             return;
         }
         let attachment = &attachments[usize::from(self.card)];
-        snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &attachment.path().save());
-        // Only where a run has changed from timed to functional with accesses under way.
+        snapshot.put(&self.section("path"), PathState::VERSION, &attachment.path().save());
+        // Only where a run has changed from timed to functional with accesses in flight.
         if let Some(at) = attachment.registers_under_way(now) {
-            snapshot.put(&format!("{}.registers", self.name), REGISTERS_VERSION, &at);
+            snapshot.put(&self.section("registers"), REGISTERS_VERSION, &at);
         }
+    }
+
+    fn section(&self, what: &str) -> String {
+        format!("{}.{what}", self.name)
     }
 
     pub(crate) fn restore(
@@ -326,26 +122,21 @@ impl PluggedFunction {
         (irq, dma): (bool, DmaStats),
     ) -> Result<(), SnapshotError> {
         (self.irq, self.dma) = (irq, dma);
-        match &mut self.device {
-            Device::Nic(nic) => nic.restore(&self.name, snapshot)?,
-            Device::Other(function) => {
-                function.restore(&snapshot.get::<Vec<u8>>(&self.name, FUNCTION_VERSION)?)?;
-            }
-        }
+        self.function.restore(&snapshot.get::<Vec<u8>>(&self.section("function"), FUNCTION_VERSION)?)?;
         if !self.is_first {
             return Ok(());
         }
         let attachment = &mut attachments[usize::from(self.card)];
-        let registers = format!("{}.registers", self.name);
+        let registers = self.section("registers");
         if snapshot.has(&registers) {
             attachment.restore_registers(snapshot.get(&registers, REGISTERS_VERSION)?)?;
         }
-        attachment.path_mut().restore(snapshot.get(&format!("{}.path", self.name), PathState::VERSION)?)
+        attachment.path_mut().restore(snapshot.get(&self.section("path"), PathState::VERSION)?)
     }
 }
 
 impl Machine {
-    /// The PCI functions: the ports' NICs, then those that were plugged in beside them.
+    /// The PCI functions: the ports' NICs, then those that were plugged in.
     pub fn functions(&self) -> &[PluggedFunction] {
         &self.functions
     }
@@ -356,20 +147,20 @@ impl Machine {
     }
 
     /// The NIC behind a port.
-    pub fn nic(&self, port: usize) -> &Card {
-        self.function_behind(port).as_nic().expect("a port has a NIC")
+    pub fn nic(&self, port: usize) -> &dyn NetworkFunction {
+        self.function_behind(port).network().expect("the function behind a port has a wire")
     }
 
     /// The NICs behind all ports, in the ports' order.
-    pub fn nics(&self) -> impl Iterator<Item = &Card> {
+    pub fn nics(&self) -> impl Iterator<Item = &dyn NetworkFunction> {
         (0..self.ports.len()).map(|port| self.nic(port))
     }
 
-    /// Calls a function with its side of the machine, then carries its interrupt line on.
+    /// Calls a function with its side of the machine, then updates its interrupt pin.
     pub(crate) fn with_function<R>(
         &mut self,
         index: u8,
-        call: impl FnOnce(&mut Device, &mut FunctionSide<'_>) -> R,
+        call: impl FnOnce(&mut dyn PciFunction, &mut FunctionSide<'_>) -> R,
     ) -> R {
         let id = self.function_id(index);
         let bus_master = self.bridge.bus_master(id);
@@ -389,7 +180,7 @@ impl Machine {
         let wire = parts.port.map(|port| ports[usize::from(port)].wire(port, stages));
         let (queue, config) = (&mut self.queue, self.bridge.function_mut(id));
         let mut side = FunctionSide { index, queue, irq: &mut parts.irq, config, bus, wire };
-        let result = call(&mut parts.device, &mut side);
+        let result = call(&mut *parts.function, &mut side);
         let level = parts.irq;
         if self.bridge.set_interrupt(id, level) {
             self.record_event(index, self.queue.now(), Happening::Interrupt { raised: level });
@@ -398,27 +189,16 @@ impl Machine {
         result
     }
 
-    /// The same for one that is a NIC.
-    pub(crate) fn with_nic<R>(
+    /// The same for the network side of the function behind a port.
+    pub(crate) fn with_network(
         &mut self,
-        function: u8,
-        call: impl FnOnce(&mut Card, &mut NicSide<'_, '_>) -> R,
-    ) -> R {
-        self.with_function(function, |device, side| match device {
-            Device::Nic(nic) => call(nic, &mut NicSide(side)),
-            Device::Other(_) => unreachable!("only NICs have what is a NIC's"),
-        })
-    }
-
-    /// The same for what is none of the machine's own.
-    pub(crate) fn with_other(
-        &mut self,
-        function: u8,
-        call: impl FnOnce(&mut dyn PciFunction, &mut FunctionSide<'_>),
+        port: usize,
+        call: impl FnOnce(&mut dyn NetworkFunction, &mut FunctionSide<'_>),
     ) {
-        self.with_function(function, |device, side| match device {
-            Device::Other(function) => call(&mut **function, side),
-            Device::Nic(_) => unreachable!("a NIC's wake-ups have names"),
+        self.with_function(self.ports[port].function, |function, side| {
+            if let Some(network) = function.network_mut() {
+                call(network, side);
+            }
         });
     }
 }
@@ -426,3 +206,7 @@ impl Machine {
 #[cfg(test)]
 #[path = "functions_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "own_nic_tests.rs"]
+mod own_nic_tests;

@@ -1,6 +1,6 @@
 //! Messages of a function that raises a vector behind a write of many bytes, whenever it is asked to.
 
-use doorbell_pcie::{BarKind, Capability, HeaderType, MsiX};
+use doorbell_pcie::{BarKind, Capability, FunctionPorts, HeaderType, MsiX};
 use doorbell_platform::map;
 
 use super::*;
@@ -9,7 +9,8 @@ use crate::overlay::Overlay;
 use crate::run::Limits;
 use crate::timed::Mode;
 use doorbell_sim::AccessSize::{B2, B4};
-use doorbell_sim::Done;
+use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::{AccessSize, Done, PhysAddr};
 
 const PLACE: u8 = 9;
 const ECAM: u64 = (PLACE as u64) << 15;
@@ -44,24 +45,24 @@ impl PciFunction for Bell {
         }
     }
 
-    fn read(&mut self, _: Ps, _: u8, offset: u64, _: AccessSize, _: &mut FunctionSide<'_>) -> u64 {
+    fn read(&mut self, _: Ps, _: u8, offset: u64, _: AccessSize, _: &mut dyn FunctionPorts) -> u64 {
         offset
     }
 
-    fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut FunctionSide<'_>) {
+    fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut dyn FunctionPorts) {
         let (addr, kind) = (PhysAddr(BYTES), DmaKind::RxData);
         let request = DmaRequest::plain(addr, MANY, kind, 0);
-        let Done::At(done) = side.memory().request_write(now, request) else { unreachable!() };
+        let Done::At(done) = side.request_write(now, request) else { unreachable!() };
         side.wake_at(done, vector);
         side.raise(now, vector as u16);
         side.set_irq(true);
     }
 
-    fn wake(&mut self, _: Ps, vector: u64, side: &mut FunctionSide<'_>) {
-        side.memory().write(PhysAddr(BYTES), &[vector as u8 + 1; MANY as usize]);
+    fn wake(&mut self, _: Ps, vector: u64, side: &mut dyn FunctionPorts) {
+        side.write(PhysAddr(BYTES), &[vector as u8 + 1; MANY as usize]);
     }
 
-    fn reset(&mut self, _: Ps, side: &mut FunctionSide<'_>) {
+    fn reset(&mut self, _: Ps, side: &mut dyn FunctionPorts) {
         side.set_irq(false);
     }
 

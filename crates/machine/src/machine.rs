@@ -2,7 +2,7 @@
 
 use doorbell_attach::Attachment;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
-use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot, SlotError};
+use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, PciFunction, Place, Slot, SlotError};
 use doorbell_platform::{Clint, InterruptsKind, MmuMode, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
@@ -13,10 +13,9 @@ use crate::cards::Cards;
 use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
-use crate::functions::{PciFunction, PluggedFunction};
+use crate::functions::PluggedFunction;
 use crate::harts::Harts;
 use crate::interrupt_controller::InterruptController;
-use crate::nic_function;
 use crate::playback::Beside;
 use crate::port::Port;
 use crate::renew::Spare;
@@ -88,8 +87,8 @@ impl Machine {
         Machine::build(config, seed, Spare::default(), Vec::new())
     }
 
-    /// The same with further PCI functions at these places. They are no part of the configuration: whoever restores a checkpoint plugs
-    /// the same ones in.
+    /// The same with further PCI functions at these places. One at the place of a port's NIC replaces that NIC and has the port's wire.
+    /// They are not part of the configuration: a machine that restores a checkpoint needs the same functions.
     pub fn with_functions(
         config: MachineConfig,
         seed: u64,
@@ -109,7 +108,7 @@ impl Machine {
         let (ram, harts) = spare.memory(&config)?;
         let Cards { functions, attachments } = Cards::new(&config, functions)?;
         let nics = platform.nics as u8;
-        let bridge = build_bridge(&config, &functions[usize::from(nics)..])?;
+        let bridge = build_bridge(&config, &functions)?;
         // The NICs are listed first, in the ports' order.
         let ports = (0..nics).map(|port| build_port(&config, seed, port, port)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
@@ -150,7 +149,7 @@ impl Machine {
         }
         machine.follow_guest_events();
         for index in 0..machine.functions.len() as u8 {
-            machine.with_function(index, |device, side| device.power_on(Ps::ZERO, side));
+            machine.with_function(index, |function, side| function.power_on(Ps::ZERO, side));
         }
         Ok(machine)
     }
@@ -233,20 +232,20 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
     }
 }
 
-/// The tree of PCI functions: bridges and NICs, as the configuration lists them, then the others.
+/// The tree of PCI functions: the bridges of the configuration, then the functions. Without these, those of the configuration.
 pub(crate) fn build_bridge(
     config: &MachineConfig,
-    others: &[PluggedFunction],
+    functions: &[PluggedFunction],
 ) -> Result<HostBridge, ConfigError> {
     let (bridges, ports) = (&config.platform.bridges, config.platform.nics as usize);
     let bridge = |place: &Place| Slot { place: *place, identity: FunctionIdentity::pci_bridge() };
     let nic = |port| {
-        let identity = nic_function::identity(config.port(port).nic.model);
+        let identity = doorbell_nic::identity(config.port(port).nic.model);
         Slot { place: config.ports().place(port), identity }
     };
-    let other = |plugged: &PluggedFunction| Slot { place: plugged.place(), identity: plugged.identity() };
-    let slots =
-        bridges.iter().map(bridge).chain((0..ports).map(nic)).chain(others.iter().map(other)).collect();
+    let plugged = |plugged: &PluggedFunction| Slot { place: plugged.place(), identity: plugged.identity() };
+    let configured = (0..ports).skip(functions.len()).map(nic);
+    let slots = bridges.iter().map(bridge).chain(functions.iter().map(plugged)).chain(configured).collect();
     HostBridge::new(HostBridgeConfig::default(), slots).map_err(|error| {
         let (SlotError::HostBridge(index, _)
         | SlotError::Taken(index, _)

@@ -251,7 +251,7 @@ mod tests {
         let macs = [0, 1, 2].map(|port| counted.mac_of(port).to_string());
         assert_eq!(macs, ["02:00:00:00:00:ff", "02:00:00:00:01:00", "02:00:00:00:00:07"]);
         let machine = Machine::new(config, 1).unwrap();
-        assert_eq!(machine.nic(1).config().rx_fifo, two.nic.rx_fifo);
+        assert_eq!(machine.config().port(1).nic.rx_fifo, two.nic.rx_fifo);
         assert_eq!(machine.ports()[1].link_in.config(), &two.link);
     }
 

@@ -1,13 +1,12 @@
 //! Machines built in the host's memory of others that are done with. Whoever builds thousands of small machines, as a
 //! fuzzer does, spends most of the time on pages that the host hands out and clears: for RAM, translations, decoded code.
 
-use doorbell_pcie::Place;
+use doorbell_pcie::{PciFunction, Place};
 use doorbell_platform::map;
 use doorbell_riscv::Hart;
 use doorbell_sim::{PhysAddr, Ram};
 
 use crate::config::{ConfigError, MachineConfig};
-use crate::functions::PciFunction;
 use crate::machine::{Machine, hart_config};
 
 /// What a machine can take over of another one.

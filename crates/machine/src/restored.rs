@@ -25,10 +25,6 @@ impl Machine {
         if self.harts.iter().any(lags) { Err("a hart that runs lies in the past") } else { Ok(()) }
     }
 
-    fn is_nic(&self, function: u8) -> Option<bool> {
-        self.functions.get(usize::from(function)).map(|plugged| plugged.as_nic().is_some())
-    }
-
     /// A damaged file must not make events reach for parts that do not exist.
     pub(crate) fn check_restored_events(&self) -> Result<(), &'static str> {
         let (harts, ports) = (self.harts.len() as u32, self.ports.len());
@@ -59,14 +55,10 @@ impl Machine {
                 {
                     return Err("an event belongs to no port");
                 }
-                Event::Nic { function, .. } if !self.is_nic(*function).is_some_and(|nic| nic) => {
-                    return Err("an event belongs to no NIC");
-                }
-                Event::Function { function, .. } if self.is_nic(*function).is_none_or(|nic| nic) => {
+                Event::Function { function, .. } | Event::Message { function, .. }
+                    if usize::from(*function) >= self.functions.len() =>
+                {
                     return Err("an event belongs to no PCI function");
-                }
-                Event::Message { function, .. } if self.is_nic(*function).is_none() => {
-                    return Err("a message belongs to no PCI function");
                 }
                 Event::Disk { slot } if usize::from(*slot) >= self.disks.len() => {
                     return Err("an event belongs to no disk");

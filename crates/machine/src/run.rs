@@ -202,11 +202,8 @@ impl Machine {
                 self.rtc.expire(now);
                 self.update_alarm(now);
             }
-            Event::Nic { function, event } => {
-                self.with_nic(function, |nic, side| nic.on_event(now, event, side))
-            }
             Event::Function { function, event } => {
-                self.with_other(function, |function, side| function.wake(now, event, side));
+                self.with_function(function, |function, side| function.wake(now, event, side));
             }
             Event::Message { function, addr, data } => self.message_arrives(now, function, addr, data),
             Event::Disk { slot } => self.disk_due(now, slot),
@@ -214,7 +211,7 @@ impl Machine {
             Event::FrameAtNic { port, frame } => {
                 let function = self.ports[usize::from(port)].function;
                 self.record_event(function, now, Happening::FrameIn { bytes: frame.len_with_fcs() as u32 });
-                self.with_nic(function, |nic, side| nic.frame_arrived(now, frame, side))
+                self.with_network(port.into(), |nic, side| nic.frame_arrived(now, frame, side));
             }
             Event::LoadGen { port, event } => {
                 self.with_loadgen(port, |gen_, side| gen_.on_event(now, event, side))

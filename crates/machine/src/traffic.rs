@@ -1,7 +1,7 @@
 //! What an experimenter does with the load generators between runs of the machine.
 
 use doorbell_loadgen::{Arrival, LoadGenStats, StageBook, TrafficConfig};
-use doorbell_nic::Card;
+use doorbell_pcie::NetworkFunction;
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::ConfigError;
@@ -36,8 +36,7 @@ impl Machine {
     /// Pulls a NIC's cable, or puts it back. What is on its way still arrives, and the NIC drops it.
     pub fn set_cable(&mut self, port: usize, plugged: bool) {
         let now = self.now();
-        let function = self.ports[port].function;
-        self.with_nic(function, |nic, side| nic.set_cable(now, plugged, side));
+        self.with_network(port, |nic, side| nic.set_cable(now, plugged, side));
     }
 
     /// A frame's last bit reaches a generator. If it is the frame of another, that one accounts for it.
@@ -95,10 +94,10 @@ impl Machine {
     }
 
     /// Calls something for each port's NIC, with the time by which all that was sent to it has arrived.
-    fn for_each_nic(&mut self, call: impl Fn(&mut Card, Ps)) {
+    fn for_each_nic(&mut self, call: impl Fn(&mut dyn NetworkFunction, Ps)) {
         for port in 0..self.ports.len() {
             let (function, by) = (self.ports[port].function, self.sent_arrives_by(port));
-            if let Some(nic) = self.functions[usize::from(function)].as_nic_mut() {
+            if let Some(nic) = self.functions[usize::from(function)].function.network_mut() {
                 call(nic, by);
             }
         }
@@ -133,7 +132,7 @@ impl Machine {
             total(|stats| stats.of_others) >= total(|stats| stats.elsewhere),
             "frames changed hands unseen"
         );
-        self.functions.iter().filter_map(PluggedFunction::as_nic).for_each(Card::check_conservation);
+        self.functions.iter().filter_map(PluggedFunction::network).for_each(|nic| nic.check_conservation());
         self.ports.iter().for_each(|port| port.loadgen.assert_conservation());
     }
 }

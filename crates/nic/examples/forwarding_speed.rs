@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use doorbell_nic::{Event, Nic, NicConfig};
+use doorbell_nic::{Nic, NicConfig};
+use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
 use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameObserver, Phase, PhysAddr, Ps};
 
@@ -14,7 +15,7 @@ const BUFFERS: u64 = 0x10_0000;
 
 struct World {
     memory: Vec<u8>,
-    queue: EventQueue<Event>,
+    queue: EventQueue<u64>,
     sent: u64,
     wire_free: Ps,
     spare: Vec<Frame>,
@@ -66,8 +67,8 @@ impl WirePort for World {
     }
 }
 
-impl Timers<Event> for World {
-    fn wake_at(&mut self, at: Ps, event: Event) {
+impl Timers<u64> for World {
+    fn wake_at(&mut self, at: Ps, event: u64) {
         self.queue.schedule(at, Phase::Dma, event);
     }
 }
@@ -76,7 +77,7 @@ impl Timers<Event> for World {
 fn run_until(nic: &mut Nic, world: &mut World, until: Ps) {
     while world.queue.next_time() <= until {
         let (at, event) = world.queue.pop().expect("an event is next");
-        nic.on_event(at, event, world);
+        nic.wake(at, event, world);
     }
 }
 

@@ -1,25 +1,43 @@
 //! NICs at register level: Intel's family of gigabit Ethernet controllers ([`intel`]: one MAC core, a folder for each chip), and the
-//! parts that NICs are made of ([`parts`]). A [`Card`] is any of the chips. Section numbers are those of a chip's own manual: Intel's
-//! "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual" (317453) for the 82540EM, and the "82576 Gigabit
-//! Ethernet Controller Datasheet" (320961).
+//! parts that NICs are made of ([`parts`]). Each NIC is a PCI function with a wire. Section numbers are those of a chip's own manual:
+//! Intel's "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual" (317453) for the 82540EM, and the "82576
+//! Gigabit Ethernet Controller Datasheet" (320961).
 
 #![forbid(unsafe_code)]
 
-mod card;
 mod config;
-mod identity;
 mod intel;
 mod parts;
-mod stats;
 
-pub use card::Card;
+use doorbell_pcie::network as stats;
+use doorbell_pcie::{FunctionIdentity, PciFunction};
+use doorbell_sim::BitsPerSec;
+
 pub use config::{ConfigError, MacAddress, NicConfig, NicModel, NotUnicast};
-pub use identity::{BarIdentity, MessagesIdentity, PciIdentity, PowerManagementIdentity};
 pub use intel::e82540::Nic;
 pub use intel::e82576::Igb;
-pub use intel::{Controller, ControllerState, Event, NicPorts, Queue, e82540, e82576};
+pub use intel::{Controller, ControllerState, Queue, e82540, e82576};
 pub use parts::drops::{ArrivalState, DropClass, classify};
-pub use parts::measured::LateDrops;
-pub use parts::registers::Statistic;
-pub use parts::waits::{WaitedDrops, WaitsFor};
-pub use stats::{InFlight, NicStats, QueueStats, RingLevel};
+pub use parts::waits::WaitsFor;
+
+use intel::Chip as _;
+
+/// Makes NIC number `index` of a machine, on a link of this rate, as it is after power-on.
+pub fn new(
+    config: NicConfig,
+    link_rate: BitsPerSec,
+    index: usize,
+) -> Result<Box<dyn PciFunction>, ConfigError> {
+    Ok(match config.model {
+        NicModel::E82540em => Box::new(Nic::new(config, link_rate, index)?),
+        NicModel::E82576 => Box::new(Igb::new(config, link_rate, index)?),
+    })
+}
+
+/// The configuration space of a model after reset.
+pub fn identity(model: NicModel) -> FunctionIdentity {
+    match model {
+        NicModel::E82540em => e82540::E82540::identity(),
+        NicModel::E82576 => e82576::E82576::identity(),
+    }
+}

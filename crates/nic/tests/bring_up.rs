@@ -3,7 +3,9 @@
 mod common;
 
 use common::*;
-use doorbell_nic::{NicConfig, WaitedDrops};
+use doorbell_nic::NicConfig;
+use doorbell_pcie::NetworkFunction as _;
+use doorbell_pcie::network::WaitedDrops;
 use doorbell_sim::{AccessSize, Bytes, Frame, Ps};
 
 fn mdio_read(bench: &mut Bench, register: u32) -> u16 {

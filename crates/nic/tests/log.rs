@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{Bench, RDT, TDT};
 use doorbell_nic::NicConfig;
+use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::log;
 
 #[derive(Clone, Default)]

@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use doorbell_nic::e82540::E82540;
-use doorbell_nic::{ControllerState, Nic, NicConfig};
+use doorbell_nic::{Nic, NicConfig};
+use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{AccessSize, BitsPerSec, Bytes, EventQueue, Frame, Phase, Ps};
 use proptest::prelude::*;
 
@@ -321,12 +321,11 @@ proptest! {
         for (i, action) in actions.iter().enumerate() {
             act(&mut bench, &mut model, i as u32, action);
         }
-        let mut bytes = postcard::to_stdvec(&bench.nic.save()).unwrap();
+        let mut bytes = bench.nic.save();
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
-        let Ok(state) = postcard::from_bytes::<ControllerState<E82540>>(&bytes) else { return Ok(()) };
         let mut nic = Nic::new(config, LINK_RATE, 0).unwrap();
-        if nic.restore(state).is_err() {
+        if nic.restore(&bytes).is_err() {
             return Ok(());
         }
         bench.nic = nic;
@@ -334,7 +333,7 @@ proptest! {
             bench.poll();
             let now = bench.world.now();
             bench.nic.frame_arrived(now, frame(64, i), &mut bench.world);
-            bench.world.queue.schedule(now + Ps::from_us(2), Phase::Control, Ev::Nic(doorbell_nic::Event::Wire));
+            bench.world.queue.schedule(now + Ps::from_us(2), Phase::Control, Ev::Nic(2));
             for _ in 0..2000 {
                 if bench.world.queue.next_time() > now + Ps::from_us(2) {
                     break;

@@ -3,7 +3,9 @@
 mod common;
 
 use common::*;
-use doorbell_nic::{NicConfig, NicStats};
+use doorbell_nic::NicConfig;
+use doorbell_pcie::network::NicStats;
+use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Frame, Ps};
 

@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use doorbell_nic::NicConfig;
+use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{BitsPerSec, Ps, RxStamps, TxStamps};
 use proptest::prelude::*;
 

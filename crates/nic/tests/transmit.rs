@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use doorbell_nic::NicConfig;
+use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
 use proptest::prelude::*;

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Bench, RDT, TCTL, TDT};
-use doorbell_nic::{NicConfig, WaitedDrops};
+use doorbell_nic::NicConfig;
+use doorbell_pcie::NetworkFunction as _;
+use doorbell_pcie::network::WaitedDrops;
 use doorbell_sim::{Bytes, Frame, Ps};
 
 const RING: u32 = 64;

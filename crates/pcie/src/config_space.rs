@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bridge::{self, BridgeWindows};
 use crate::header::{COMMAND_BUS_MASTER, COMMAND_INTX_DISABLE, COMMAND_IO, COMMAND_MEMORY, header};
-use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, PowerState};
+use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, PowerState, VENDOR_HEADER};
 use crate::messages::{self, MessagesState};
 
 /// Bytes of a conventional configuration space.
@@ -163,6 +163,12 @@ impl ConfigSpace {
                 Capability::Msi { .. } | Capability::MsiX(_) => {
                     messages::lay_out(capability, &mut self.bytes, &mut self.writable);
                 }
+                Capability::Vendor { bytes, writable, .. } => {
+                    self.bytes[at] = 0x09;
+                    self.bytes[at + 2] = capability.bytes();
+                    put(&mut self.bytes, at + VENDOR_HEADER, bytes);
+                    put(&mut self.writable, at + VENDOR_HEADER, writable);
+                }
             }
         }
     }
@@ -176,6 +182,15 @@ impl ConfigSpace {
     /// The description the function was made from.
     pub fn identity(&self) -> &FunctionIdentity {
         &self.identity
+    }
+
+    /// Whether an access touches a vendor capability.
+    pub(crate) fn is_vendors(&self, register: u64, size: AccessSize) -> bool {
+        let end = register.saturating_add(size.bytes());
+        self.identity.capabilities.iter().any(|capability| {
+            let (start, bytes) = (u64::from(capability.offset()), u64::from(capability.bytes()));
+            matches!(capability, Capability::Vendor { .. }) && register < start + bytes && start < end
+        })
     }
 
     pub(crate) fn half(&self, offset: usize) -> u16 {
@@ -247,7 +262,7 @@ impl ConfigSpace {
     fn power_control(&self) -> Option<usize> {
         self.identity.capabilities.iter().find_map(|capability| match capability {
             Capability::PowerManagement { offset, .. } => Some(usize::from(*offset) + PM_CONTROL),
-            Capability::Msi { .. } | Capability::MsiX(_) => None,
+            Capability::Msi { .. } | Capability::MsiX(_) | Capability::Vendor { .. } => None,
         })
     }
 

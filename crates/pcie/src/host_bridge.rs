@@ -239,6 +239,14 @@ impl HostBridge {
         }
     }
 
+    /// The function and the register of an access to a vendor capability at an offset into ECAM.
+    pub fn vendor_access(&self, offset: u64, size: AccessSize) -> Option<(FunctionId, u16)> {
+        let address = EcamAddress::new(offset);
+        let found = self.find(&address).filter(|_| !HostBridge::is_own(&address))?;
+        let is_vendors = self.members[found].space.is_vendors(address.register, size);
+        is_vendors.then_some((FunctionId(found), address.register as u16))
+    }
+
     /// Reads configuration space at an offset into ECAM.
     pub fn config_read(&mut self, offset: u64, size: AccessSize) -> u64 {
         self.stats.config_reads += 1;

@@ -82,7 +82,20 @@ pub enum Capability {
     },
     /// Message signalled interrupts in a table behind a base address register.
     MsiX(MsiX),
+    /// A capability of the vendor's own (ID 09h). The function sees each access to it
+    /// ([`config_read`](crate::PciFunction::config_read), [`config_written`](crate::PciFunction::config_written)).
+    Vendor {
+        /// Offset in configuration space, a multiple of four from 0x40.
+        offset: u8,
+        /// The bytes after ID, next pointer and length, as they are after reset.
+        bytes: &'static [u8],
+        /// The bits of these bytes that software can write; shorter than `bytes` where the rest is read-only.
+        writable: &'static [u8],
+    },
 }
+
+/// Bytes of a vendor capability's header: ID, next pointer, length.
+pub(crate) const VENDOR_HEADER: usize = 3;
 
 /// Where a function has what MSI-X asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +126,9 @@ impl Capability {
     /// Where it lies.
     pub const fn offset(self) -> u8 {
         match self {
-            Capability::PowerManagement { offset, .. } | Capability::Msi { offset, .. } => offset,
+            Capability::PowerManagement { offset, .. }
+            | Capability::Msi { offset, .. }
+            | Capability::Vendor { offset, .. } => offset,
             Capability::MsiX(msix) => msix.offset,
         }
     }
@@ -129,6 +144,7 @@ impl Capability {
                 (true, true) => 24,
             },
             Capability::MsiX(_) => 12,
+            Capability::Vendor { bytes, .. } => (VENDOR_HEADER + bytes.len()) as u8,
         }
     }
 }
@@ -253,7 +269,9 @@ impl FunctionIdentity {
         }
         for (index, capability) in self.capabilities.iter().enumerate() {
             let is_alike = |other: &Capability| discriminant(other) == discriminant(capability);
-            if self.capabilities[..index].iter().any(is_alike) {
+            if !matches!(capability, Capability::Vendor { .. })
+                && self.capabilities[..index].iter().any(is_alike)
+            {
                 return Some("a capability is there twice");
             }
             match capability {
@@ -269,6 +287,13 @@ impl FunctionIdentity {
                     );
                 }
                 Capability::MsiX(_) => {}
+                Capability::Vendor { bytes, writable, .. } => {
+                    if bytes.len() > 0xff - VENDOR_HEADER || writable.len() > bytes.len() {
+                        return Some(
+                            "a vendor capability is too long, or more of it is writable than it has",
+                        );
+                    }
+                }
             }
         }
         None

@@ -118,7 +118,7 @@ pub(crate) fn lay_out(
         bytes[at + offset..at + offset + len].copy_from_slice(&value.to_le_bytes()[..len]);
     };
     match *capability {
-        Capability::PowerManagement { .. } => {}
+        Capability::PowerManagement { .. } | Capability::Vendor { .. } => {}
         Capability::Msi { messages, wide, masks, .. } => {
             let asked = (messages.trailing_zeros() as u16) << MSI_ASKED.trailing_zeros();
             let shape = if wide { MSI_64_BIT } else { 0 } | if masks { MSI_MASKS } else { 0 };

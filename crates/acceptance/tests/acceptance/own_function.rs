@@ -8,8 +8,8 @@ use doorbell_acceptance::{places, repository, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_example::CopyEngine;
 use doorbell_image::{GuestFile, overlay};
-use doorbell_machine::{Limits, Machine, Mode, Outcome, PciFunction, PluggedFunction};
-use doorbell_pcie::Place;
+use doorbell_machine::{Limits, Machine, Mode, Outcome, PluggedFunction};
+use doorbell_pcie::{PciFunction, Place};
 
 /// The image testpmd brings uio_pci_generic along; its NIC has uio0.
 const SCRIPT: &str = "
@@ -47,7 +47,7 @@ fn engine(machine: &Machine) -> &PluggedFunction {
 }
 
 fn saved(machine: &Machine) -> Vec<u8> {
-    engine(machine).as_other().expect("it is no NIC").save()
+    engine(machine).function().save()
 }
 
 /// The program, compiled for the guest.

@@ -120,7 +120,7 @@ pub(crate) fn all_counters(machine: &Machine) -> Counters {
     }
     for plugged in machine.functions() {
         let name = plugged.name();
-        let own = plugged.as_nic().map_or(name.to_owned(), |_| format!("{name}.nic"));
+        let own = plugged.network().map_or(name.to_owned(), |_| format!("{name}.nic"));
         add(&own, plugged.counters());
         add(&format!("{name}.dma"), plugged.dma_stats().counters());
         for (kind, kind_name) in doorbell_machine::PATH_KINDS {

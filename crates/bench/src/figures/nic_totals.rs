@@ -1,7 +1,8 @@
 //! What NICs and their links counted of the frames that they lost, by cause.
 
 use doorbell_machine::{Machine, Port};
-use doorbell_nic::{Card, LateDrops, NicStats, WaitedDrops};
+use doorbell_pcie::NetworkFunction;
+use doorbell_pcie::network::{LateDrops, NicStats, WaitedDrops};
 use doorbell_results::{ByNic, Drops, WaitedFor};
 
 /// What the NICs counted, all together.
@@ -12,7 +13,7 @@ pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
 
 /// Frames of the window that were dropped after they had been accepted, at all NICs.
 pub(crate) fn late_drops(machine: &Machine) -> LateDrops {
-    machine.nics().map(Card::late_drops).fold(LateDrops::default(), |all, own| LateDrops {
+    machine.nics().map(|nic| nic.late_drops()).fold(LateDrops::default(), |all, own| LateDrops {
         core: all.core + own.core,
         reset: all.reset + own.reset,
     })
@@ -49,12 +50,12 @@ pub(crate) struct NicTotals {
 
 impl NicTotals {
     /// What this port counted as well.
-    fn with_port(self, port: &Port, nic: &Card) -> NicTotals {
+    fn with_port(self, port: &Port, nic: &dyn NetworkFunction) -> NicTotals {
         self.with_way_in(port).with_nic(nic).with_way_back(port)
     }
 
     /// What this NIC counted as well.
-    pub fn with_nic(mut self, nic: &Card) -> NicTotals {
+    pub fn with_nic(mut self, nic: &dyn NetworkFunction) -> NicTotals {
         let s: &NicStats = nic.stats();
         self.dma += s.rx_drop_dma;
         self.core += s.rx_drop_core;

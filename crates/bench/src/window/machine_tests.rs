@@ -1,6 +1,6 @@
 use std::sync::atomic::AtomicBool;
 
-use doorbell_nic::LateDrops;
+use doorbell_pcie::network::LateDrops;
 use proptest::prelude::*;
 
 use super::*;

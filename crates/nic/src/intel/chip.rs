@@ -1,18 +1,18 @@
 //! What a chip of the family declares: its registers, its identity, the formats of its descriptors, and what it does where the
 //! chips differ. [`Controller`] does the rest. A new chip of the family is a folder with an implementation of [`Chip`].
 
+use doorbell_pcie::{FunctionIdentity, FunctionPorts};
 use std::fmt::Debug;
 
 use doorbell_sim::Ps;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::Controller;
 use super::queues::{Queue, QueuesOn};
 use super::rx::{DescriptorType, Examined, FrameNotes};
 use super::tx::{Context, Descriptor};
-use super::{Controller, NicPorts};
 use crate::config::NicConfig;
-use crate::identity::PciIdentity;
 use crate::parts::dma::Moved;
 use crate::parts::phy::ManagedPhy;
 use crate::parts::registers::{RegisterFile, RegisterId};
@@ -42,10 +42,10 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
 
     /// The names that it gives to the family's registers.
     const REG: Common<Self::Reg>;
-    /// The figures for its configuration space.
-    const IDENTITY: &'static PciIdentity;
-    /// Its name in saved states, and the version of these.
-    const STATE: (&'static str, u32);
+    /// The base address register of its I/O window.
+    const IO_BAR: u8;
+    /// The version of its saved state.
+    const STATE_VERSION: u32;
     /// Queues in each direction.
     const QUEUES: usize;
     /// The longest packet that it sends, without FCS.
@@ -59,6 +59,8 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
     /// What TSCTC counts.
     const TSCTC: SegmentationCount;
 
+    /// Its configuration space after reset.
+    fn identity() -> FunctionIdentity;
     /// The chip after power-on, as NIC number `index` of a machine.
     fn new(config: &NicConfig, index: usize) -> Self;
     /// The station address in its memory.
@@ -77,20 +79,20 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
     /// The bits of a register that a narrow write keeps.
     fn stored(nic: &Controller<Self>, at: At<Self>) -> u32;
     /// A core reads a register.
-    fn read(nic: &mut Controller<Self>, now: Ps, at: At<Self>, ports: &mut dyn NicPorts) -> u32;
+    fn read(nic: &mut Controller<Self>, now: Ps, at: At<Self>, ports: &mut dyn FunctionPorts) -> u32;
     /// A core writes a register.
-    fn write(nic: &mut Controller<Self>, now: Ps, at: At<Self>, value: u32, ports: &mut dyn NicPorts);
+    fn write(nic: &mut Controller<Self>, now: Ps, at: At<Self>, value: u32, ports: &mut dyn FunctionPorts);
     /// What software requests that the model does not have, one line each.
     fn missing(_nic: &Controller<Self>) -> Vec<String> {
         Vec::new()
     }
 
     /// Sets causes of interrupts that belong to no queue.
-    fn raise_cause(nic: &mut Controller<Self>, now: Ps, bits: u32, ports: &mut dyn NicPorts);
+    fn raise_cause(nic: &mut Controller<Self>, now: Ps, bits: u32, ports: &mut dyn FunctionPorts);
     /// Drives the line and sends messages according to causes, masks and moderation.
-    fn update_interrupts(nic: &mut Controller<Self>, now: Ps, ports: &mut dyn NicPorts);
+    fn update_interrupts(nic: &mut Controller<Self>, now: Ps, ports: &mut dyn FunctionPorts);
     /// A timer of the chip's own has expired; the chip gave it this number.
-    fn timer(nic: &mut Controller<Self>, now: Ps, number: u8, ports: &mut dyn NicPorts);
+    fn timer(nic: &mut Controller<Self>, now: Ps, number: u8, ports: &mut dyn FunctionPorts);
 
     /// The queues that are on.
     fn queues_on(regs: &Regs<Self>) -> QueuesOn;
@@ -135,7 +137,7 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
         queue: usize,
         frames: &[u32],
         left: [u32; 2],
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     );
     /// A frame was received or, in the second function, is about to be sent: counters that only this chip has.
     fn count_received(_regs: &mut Regs<Self>, _bytes: usize, _multicast: bool) {}
@@ -149,14 +151,14 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
         None
     }
     /// The head of a transmit queue has moved: the number of descriptors in its ring went from the one to the other.
-    fn head_moved(_nic: &mut Controller<Self>, _now: Ps, _left: [u32; 2], _ports: &mut dyn NicPorts) {}
+    fn head_moved(_nic: &mut Controller<Self>, _now: Ps, _left: [u32; 2], _ports: &mut dyn FunctionPorts) {}
     /// Transmit descriptors with RS were written back: whether any of them interrupts at once, and whether any does later.
     fn descriptors_sent(
         nic: &mut Controller<Self>,
         now: Ps,
         queue: usize,
         when: (bool, bool),
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     );
     /// Counts a packet of a transmit queue that was dropped or malformed.
     fn count_bad_packet(_regs: &mut Regs<Self>, _queue: usize) {}

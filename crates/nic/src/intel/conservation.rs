@@ -1,11 +1,13 @@
 //! Conservation laws of the counters, asserted at the end of every run.
 
+use doorbell_pcie::NetworkFunction as _;
+
 use super::{Chip, Controller};
 use crate::stats::QueueStats;
 
 impl<C: Chip> Controller<C> {
     /// Asserts that every frame is accounted for, in both directions and in each queue.
-    pub fn check_conservation(&self) {
+    pub(super) fn check_books(&self) {
         self.stats.check_conservation(self.in_flight(), &self.name);
         for (queue, counted) in self.queue_stats.iter().enumerate() {
             let looped = counted.rx_looped_drop_full + counted.rx_looped_drop_disabled;

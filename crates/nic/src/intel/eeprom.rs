@@ -5,7 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MacAddress, PciIdentity};
+use doorbell_pcie::FunctionIdentity;
+
+use crate::MacAddress;
 
 /// EECD, §13.4.3.
 mod eecd {
@@ -84,7 +86,7 @@ pub(crate) fn seal(words: &mut [u16]) {
 
 impl Eeprom {
     /// A part as the factory would program it for a card of this identity with this address, which asks drivers to use PAUSE or not.
-    pub fn new(mac: MacAddress, identity: &PciIdentity, pause: bool) -> Eeprom {
+    pub fn new(mac: MacAddress, identity: &FunctionIdentity, pause: bool) -> Eeprom {
         let mut words = vec![0xffffu16; WORDS];
         put_station(&mut words, mac);
         words[0x03] = 0x0000; // compatibility: nothing special
@@ -212,6 +214,11 @@ impl Eeprom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intel::chip::Chip;
+
+    fn identity() -> FunctionIdentity {
+        crate::e82540::E82540::identity()
+    }
 
     const SK: u32 = 1;
     const CS: u32 = 2;
@@ -250,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_words_add_up_to_the_checksum_and_hold_the_address() {
-        let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &crate::e82540::IDENTITY, false);
+        let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &identity(), false);
         let words: Vec<u16> = (0..64).map(|address| read(&mut part, address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
         assert_eq!(&words[..3], &[0x5452, 0x1200, 0x5634]);
@@ -259,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_pins_reach_the_part_only_when_granted() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::e82540::IDENTITY, false);
+        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &identity(), false);
         part.write_eecd(CS | SK | DI);
         assert_eq!(part.read_eecd() & (CS | SK | DI | GNT), 0);
         part.write_eecd(REQ);
@@ -268,7 +275,7 @@ mod tests {
 
     #[test]
     fn consecutive_words_come_out_one_after_the_other() {
-        let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]), &crate::e82540::IDENTITY, false);
+        let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]), &identity(), false);
         part.write_eecd(REQ | CS);
         shift_out(&mut part, 0b110_000000, 9);
         assert_eq!([shift_in(&mut part), shift_in(&mut part), shift_in(&mut part)], [0x0402, 0x0806, 0x0c0a]);
@@ -276,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_word_is_written_only_after_write_enable() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::e82540::IDENTITY, false);
+        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &identity(), false);
         let mut command = |bits: u32, count: u32| {
             part.write_eecd(REQ | CS);
             shift_out(&mut part, bits, count);

@@ -3,10 +3,11 @@
 //!
 //! Not modelled: the repetition of XOFF (FCRTV), without which a partner goes on when the time of the last XOFF is over.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
 
 use super::bits::{ctrl, fcrtl, rctl, tctl};
-use super::{Chip, Controller, Event, NicPorts};
+use super::{Chip, Controller, Event, wake};
 use crate::parts::pause::{self, Heard, Mark};
 use crate::parts::timer::Wake;
 
@@ -31,7 +32,12 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A MAC control frame has arrived. True if the host gets to see it (RCTL.PMCF, RCTL.DPF).
-    pub(super) fn take_control_frame(&mut self, now: Ps, (opcode, time): (u16, u16), ports: &mut dyn NicPorts) -> bool {
+    pub(super) fn take_control_frame(
+        &mut self,
+        now: Ps,
+        (opcode, time): (u16, u16),
+        ports: &mut dyn FunctionPorts,
+    ) -> bool {
         if opcode != pause::OPCODE {
             self.regs.count(C::REG.fcruc);
             return self.regs.has(C::REG.rctl, rctl::PMCF);
@@ -42,23 +48,23 @@ impl<C: Chip> Controller<C> {
             log!(now, Nic, Debug, "{}: PAUSE received for {span}", self.name);
             match self.link.pause.hear(now, span) {
                 Heard::Over => self.tx_advance(now, ports),
-                Heard::Wake(at) => ports.wake_at(at, Event::PauseOver),
+                Heard::Wake(at) => wake(ports, at, Event::PauseOver),
                 Heard::Known => {}
             }
         }
         self.regs.has(C::REG.rctl, rctl::PMCF) && !self.regs.has(C::REG.rctl, rctl::DPF)
     }
 
-    pub(super) fn pause_woken(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn pause_woken(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         match self.link.pause.wake(now) {
             Wake::Ignore => {}
-            Wake::Again(at) => ports.wake_at(at, Event::PauseOver),
+            Wake::Again(at) => wake(ports, at, Event::PauseOver),
             Wake::Expired => self.tx_advance(now, ports),
         }
     }
 
     /// The receive FIFO's level has changed: XOFF at the high mark, XON at the low one.
-    pub(super) fn watch_fifo_level(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn watch_fifo_level(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         if !self.ctrl_has(ctrl::TFCE) || !self.link_up() {
             return;
         }
@@ -75,7 +81,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// TCTL.SWXOFF sends one XOFF and clears itself.
-    pub(super) fn software_xoff(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn software_xoff(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         let tctl = self.regs.get(C::REG.tctl);
         if tctl & tctl::SWXOFF != 0 {
             self.regs.set(C::REG.tctl, tctl & !tctl::SWXOFF);
@@ -83,13 +89,13 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    pub(super) fn send_xoff(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn send_xoff(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.regs.count(C::REG.xofftxc);
         self.send_pause(now, self.regs.get(C::REG.fcttv) as u16, ports);
     }
 
     /// A PAUSE frame goes before all others. Without a link few are kept.
-    pub(super) fn send_pause(&mut self, now: Ps, time: u16, ports: &mut dyn NicPorts) {
+    pub(super) fn send_pause(&mut self, now: Ps, time: u16, ports: &mut dyn FunctionPorts) {
         let of_type = self.regs.get(C::REG.fct) as u16;
         let frame = pause::frame(self.station_address(), of_type, time);
         if self.tx.pauses.len() < PAUSES_KEPT {

@@ -1,11 +1,12 @@
 //! The link: up or down as the PHY and CTRL.SLU say, speed and duplex as told, and loopback (RCTL.LBM and the PHY's). Speed is what software is told, no
 //! more: frames go at the link's configured rate. While the cable is out there is nobody to negotiate with and the link stays down.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
 
 use super::bits::{cause, ctrl, rctl, status, tctl};
-use super::{Chip, Controller, Event, NicPorts};
+use super::{Chip, Controller, Event, wake};
 use crate::parts::pause::Pause;
 use crate::parts::phy::ManagedPhy as _;
 use crate::parts::registers::RegisterId as _;
@@ -77,9 +78,9 @@ impl<C: Chip> Controller<C> {
 
 impl<C: Chip> Controller<C> {
     /// CTRL is written. RST wins over everything else.
-    pub(super) fn write_ctrl(&mut self, now: Ps, value: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn write_ctrl(&mut self, now: Ps, value: u32, ports: &mut dyn FunctionPorts) {
         if value & ctrl::RST != 0 {
-            return self.reset(now, ports);
+            return self.device_reset(now, ports);
         }
         let before = self.regs.get(C::REG.ctrl);
         self.regs.set(C::REG.ctrl, value & C::REG.ctrl.mask());
@@ -92,30 +93,29 @@ impl<C: Chip> Controller<C> {
     }
 
     /// The link goes down and autonegotiation starts.
-    pub(super) fn restart_link(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn restart_link(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.change_link(now, LinkChange::Down, ports);
         let negotiated = now.saturating_add(self.config.autonegotiation);
         if let Some(at) = self.link.timer.arm(negotiated) {
-            ports.wake_at(at, Event::Link);
+            wake(ports, at, Event::Link);
         }
     }
 
     /// The cable is unplugged or plugged in: then autonegotiation starts.
-    pub fn set_cable(&mut self, now: Ps, plugged: bool, ports: &mut dyn NicPorts) {
+    pub(super) fn plug_cable(&mut self, now: Ps, plugged: bool, ports: &mut dyn FunctionPorts) {
         if self.link.unplugged == plugged {
             self.link.unplugged = !plugged;
             self.restart_link(now, ports);
         }
     }
 
-    pub(super) fn link_woken(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn link_woken(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         match self.link.timer.wake(now) {
             Wake::Ignore => {}
-            Wake::Again(at) => ports.wake_at(at, Event::Link),
+            Wake::Again(at) => wake(ports, at, Event::Link),
             Wake::Expired => {
-                let held = self.link.unplugged
-                    || self.ctrl_has(ctrl::PHY_RST)
-                    || self.phy.inner().powered_down();
+                let held =
+                    self.link.unplugged || self.ctrl_has(ctrl::PHY_RST) || self.phy.inner().powered_down();
                 if !held {
                     self.change_link(now, LinkChange::Up, ports);
                 }
@@ -124,7 +124,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// The link changes, and software learns of it if STATUS.LU does.
-    pub(super) fn change_link(&mut self, now: Ps, change: LinkChange, ports: &mut dyn NicPorts) {
+    pub(super) fn change_link(&mut self, now: Ps, change: LinkChange, ports: &mut dyn FunctionPorts) {
         match change {
             LinkChange::Up => self.phy.inner_mut().set_link(true),
             LinkChange::Down => {

@@ -1,12 +1,13 @@
 //! Indirect accesses: the PHY through MDIC, words of the chip's memory through EERD, and the address register of the I/O window. An
 //! access to the PHY takes its time, and a second one meanwhile is ignored.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
 use super::bits::{cause, eerd, mdic};
 use super::link::LinkChange;
-use super::{Chip, Controller, Event, NicPorts};
+use super::{Chip, Controller, Event, wake};
 use crate::parts::phy::{self, LinkAction, ManagedPhy as _};
 use crate::parts::registers::RegisterId as _;
 use crate::parts::timer::{Timer, Wake};
@@ -31,21 +32,21 @@ impl Indirect {
 
 impl<C: Chip> Controller<C> {
     /// Software starts an access to the PHY.
-    pub(super) fn write_mdic(&mut self, now: Ps, value: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn write_mdic(&mut self, now: Ps, value: u32, ports: &mut dyn FunctionPorts) {
         if self.indirect.mdio.is_armed() {
             return;
         }
         self.regs.set(C::REG.mdic, value & C::REG.mdic.mask());
         let over = now.saturating_add(self.config.mdio_time);
         if let Some(at) = self.indirect.mdio.arm(over) {
-            ports.wake_at(at, Event::Mdio);
+            wake(ports, at, Event::Mdio);
         }
     }
 
-    pub(super) fn mdio_woken(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn mdio_woken(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         match self.indirect.mdio.wake(now) {
             Wake::Ignore => return,
-            Wake::Again(at) => return ports.wake_at(at, Event::Mdio),
+            Wake::Again(at) => return wake(ports, at, Event::Mdio),
             Wake::Expired => {}
         }
         let (value, partner_pauses) = (self.regs.get(C::REG.mdic), self.config.pause_frames);

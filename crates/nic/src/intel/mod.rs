@@ -2,12 +2,12 @@
 //! declares its registers and implements [`Chip`] with what only this chip has. The chips are the 82540EM with one queue in each
 //! direction ([`e82540`]) and the 82576 with sixteen ([`e82576`]).
 //!
-//! A frame's way in: [`Controller::frame_arrived`] → checks and filters → the choice of a queue → receive packet buffer (a full one
+//! A frame's way in: `frame_arrived` → checks and filters → the choice of a queue → receive packet buffer (a full one
 //! drops, and the drop is classified) → DMA to the buffers of descriptors fetched ahead → write-back → interrupt. A frame's way out: the
 //! tail register → descriptors fetched → buffers read, packet by packet in turn among the queues → offloads → transmit packet
 //! buffer → wire.
 //!
-//! Every entry takes `now`. The device schedules its own later work through [`Timers`].
+//! Every entry takes `now`. The device schedules its later work with [`wake`].
 
 pub(crate) mod bits;
 mod chip;
@@ -17,6 +17,7 @@ pub mod e82540;
 pub mod e82576;
 mod eeprom;
 mod flow;
+mod function;
 mod link;
 mod mdio;
 mod queues;
@@ -27,22 +28,17 @@ mod tx;
 mod windows;
 mod wire;
 
-use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqSink, PolledRing, Timers, WirePort};
-use doorbell_sim::{BitsPerSec, Frame, FrameObserver, Ps, log};
-use serde::{Deserialize, Serialize};
+use doorbell_pcie::FunctionPorts;
+use doorbell_sim::{BitsPerSec, Ps, log};
 
 use crate::config::{ConfigError, NicConfig};
-use crate::identity::PciIdentity;
 use crate::parts::buffers::Buffers;
 use crate::parts::dma::Dma;
 use crate::parts::filter::station_entry;
-use crate::parts::measured::{LateDrops, Measured};
+use crate::parts::measured::Measured;
 use crate::parts::phy::ManagedPhy as _;
-use crate::parts::registers::{RegisterId as _, Statistic};
-use crate::parts::waits::WaitedDrops;
-use crate::stats::{InFlight, NicStats, QueueStats};
-use bits::rctl;
-pub use chip::Chip;
+use crate::stats::{NicStats, QueueStats};
+pub(crate) use chip::Chip;
 use chip::Regs;
 use link::LinkStatus;
 use mdio::Indirect;
@@ -51,8 +47,8 @@ use queues::QueuesOn;
 pub use state::ControllerState;
 
 /// A wake-up of a controller's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Event {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
     /// The DMA read with this sequence number is done.
     ReadDone(u64),
     /// The DMA write with this sequence number is done.
@@ -77,10 +73,51 @@ pub enum Event {
     Chip(u8),
 }
 
-/// Everything outside that a controller uses.
-pub trait NicPorts: DmaPort + IrqSink + WirePort + Timers<Event> + DeliveryPort + FrameObserver {}
+impl Event {
+    /// The event as a number: its kind in the lowest byte, what it is about above.
+    fn encode(self) -> u64 {
+        let (kind, about) = match self {
+            Event::ReadDone(sequence) => (0, sequence),
+            Event::WriteDone(sequence) => (1, sequence),
+            Event::Wire => (2, 0),
+            Event::Receiver => (3, 0),
+            Event::Sender => (4, 0),
+            Event::Loopback => (5, 0),
+            Event::Link => (6, 0),
+            Event::PauseOver => (7, 0),
+            Event::Mdio => (8, 0),
+            Event::WriteBack(Queue::Receive(queue)) => (9, queue.into()),
+            Event::WriteBack(Queue::Transmit(queue)) => (10, queue.into()),
+            Event::Chip(number) => (11, number.into()),
+        };
+        kind | about << 8
+    }
 
-impl<T: DmaPort + IrqSink + WirePort + Timers<Event> + DeliveryPort + FrameObserver> NicPorts for T {}
+    /// The event with this number, if there is one.
+    fn decode(number: u64) -> Option<Event> {
+        let about = number >> 8;
+        Some(match number & 0xff {
+            0 => Event::ReadDone(about),
+            1 => Event::WriteDone(about),
+            2 => Event::Wire,
+            3 => Event::Receiver,
+            4 => Event::Sender,
+            5 => Event::Loopback,
+            6 => Event::Link,
+            7 => Event::PauseOver,
+            8 => Event::Mdio,
+            9 => Event::WriteBack(Queue::Receive(about.try_into().ok()?)),
+            10 => Event::WriteBack(Queue::Transmit(about.try_into().ok()?)),
+            11 => Event::Chip(about.try_into().ok()?),
+            _ => return None,
+        })
+    }
+}
+
+/// Schedules a wake-up.
+fn wake(ports: &mut dyn FunctionPorts, at: Ps, event: Event) {
+    ports.wake_at(at, event.encode());
+}
 
 /// A controller with the chip `C`.
 #[derive(Debug)]
@@ -113,7 +150,7 @@ pub struct Controller<C: Chip> {
 }
 
 impl<C: Chip> Controller<C> {
-    /// NIC number `index` of a machine, on a link of this rate, as it is after power-on; [`Controller::power_on`] starts its PHY.
+    /// NIC number `index` of a machine, on a link of this rate, as it is after power-on; [`power_on`](doorbell_pcie::PciFunction::power_on) starts its PHY.
     pub fn new(config: NicConfig, link_rate: BitsPerSec, index: usize) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut nic = Controller {
@@ -155,18 +192,8 @@ impl<C: Chip> Controller<C> {
         self.regs.set_at(C::REG.rah, 0, high);
     }
 
-    /// Power is on: the PHY begins to negotiate.
-    pub fn power_on(&mut self, now: Ps, ports: &mut dyn NicPorts) {
-        self.restart_link(now, ports);
-    }
-
-    /// The last bit of a frame has arrived from the link.
-    pub fn frame_arrived(&mut self, now: Ps, frame: Frame, ports: &mut dyn NicPorts) {
-        self.arrive(now, frame, false, ports);
-    }
-
     /// Handles a wake-up that the controller scheduled.
-    pub fn on_event(&mut self, now: Ps, event: Event, ports: &mut dyn NicPorts) {
+    fn on_event(&mut self, now: Ps, event: Event, ports: &mut dyn FunctionPorts) {
         match event {
             Event::ReadDone(sequence) => self.read_done(now, sequence, ports),
             Event::WriteDone(sequence) => self.write_done(now, sequence, ports),
@@ -185,7 +212,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Enables or disables DMA (the bus master bit of the command register). While it is disabled the device starts none.
-    pub fn set_bus_master(&mut self, now: Ps, enabled: bool, ports: &mut dyn NicPorts) {
+    fn enable_dma(&mut self, now: Ps, enabled: bool, ports: &mut dyn FunctionPorts) {
         self.bus_master = enabled;
         log!(now, Nic, Info, "{}: bus master {}", self.name, if enabled { "on" } else { "off" });
         if enabled {
@@ -195,7 +222,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Device reset: CTRL.RST, or a return from D3. The PHY and configuration space keep their state.
-    pub fn reset(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    fn device_reset(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.stats.resets += 1;
         log!(now, Nic, Info, "{}: device reset", self.name);
         self.rx_reset();
@@ -210,43 +237,10 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Power-on or bus reset: the PHY restarts too.
-    pub fn hardware_reset(&mut self, now: Ps, ports: &mut dyn NicPorts) {
-        self.reset(now, ports);
+    pub fn hardware_reset(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
+        self.device_reset(now, ports);
         self.phy.hardware_reset();
         self.restart_link(now, ports);
-    }
-
-    /// Sets the hart that writes the next register. For observers only.
-    pub fn set_writer(&mut self, hart: Option<u8>) {
-        self.writer = hart;
-    }
-
-    /// Sets the requester ID (bus, device and function).
-    pub fn set_requester(&mut self, id: u16) {
-        self.requester = id;
-    }
-
-    /// A measurement begins: it has the frames that arrive from the link after this time.
-    pub fn begin_measurement(&mut self, after: Ps) {
-        self.measured.begin(after);
-    }
-
-    /// The measurement ends: it has no frames that arrive after this time.
-    pub fn end_measurement(&mut self, until: Ps) {
-        self.measured.end(until);
-    }
-}
-
-/// What reports and tests read.
-impl<C: Chip> Controller<C> {
-    /// The figures for the function's configuration space.
-    pub const fn function_identity() -> &'static PciIdentity {
-        C::IDENTITY
-    }
-
-    /// The prefix of this NIC's sections and counters, such as "nic0".
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// The parameters.
@@ -254,61 +248,8 @@ impl<C: Chip> Controller<C> {
         &self.config
     }
 
-    /// The counters.
-    pub fn stats(&self) -> &NicStats {
-        &self.stats
-    }
-
-    /// The counters of each queue; none for a chip with one queue in each direction, where they repeat the NIC's.
-    pub fn queue_stats(&self) -> &[QueueStats] {
-        if C::QUEUES == 1 { &[] } else { &self.queue_stats }
-    }
-
-    /// The chip's statistics registers in the order of the table.
-    pub fn statistics(&self) -> Vec<Statistic> {
-        self.regs.statistics()
-    }
-
-    /// A value in the register file, without side effects; of an array the first. `None` if no register has the name.
-    pub fn peek(&self, name: &str) -> Option<u32> {
-        let register = C::Reg::TABLE.iter().find(|register| register.name == name)?;
-        let (reg, _) = C::lookup(register.offset.into())?;
-        (register.access != crate::parts::registers::Access::Absent).then(|| self.regs.get(reg))
-    }
-
-    /// The rings of receive descriptors of the queues that are on and whose registers make sense.
-    pub fn rx_rings(&self) -> Vec<PolledRing> {
-        self.on.receiving().filter_map(|queue| self.polled_ring(queue)).collect()
-    }
-
-    /// The receive queues that are on and over which RSS spreads flows, one bit each; none without RSS.
-    pub fn rss_queues(&self) -> u32 {
-        C::rss_queues(&self.regs) & self.on.receive
-    }
-
-    /// Whether the NIC accepts frames from the wire: the link is up and the receiver is on.
-    pub fn is_receiving(&self) -> bool {
-        self.link_up() && self.regs.has(C::REG.rctl, rctl::EN)
-    }
-
-    /// What software requests that the model does not have, one line each.
-    pub fn missing(&self) -> Vec<String> {
-        C::missing(self)
-    }
-
-    /// Frames dropped because the receive packet buffer was full, by what frames waited for. An observer's: it restarts where a state is
-    /// restored.
-    pub fn waited_drops(&self) -> WaitedDrops {
-        self.rx.waits.drops
-    }
-
-    /// Frames of the measurement that were dropped after they had been accepted. An observer's.
-    pub fn late_drops(&self) -> LateDrops {
-        self.measured.drops
-    }
-
-    /// Frames inside: accepted and not yet delivered, and assembled and not yet sent.
-    pub fn in_flight(&self) -> InFlight {
-        InFlight { rx: self.rx.frames(), tx: self.tx.frames() }
+    /// The prefix of this NIC's log lines, such as "nic0".
+    pub fn name(&self) -> &str {
+        &self.name
     }
 }

@@ -1,5 +1,6 @@
 //! Queues: their rings' registers, fetches and write-backs of their descriptors, their heads.
 
+use doorbell_pcie::FunctionPorts;
 use std::fmt;
 
 use doorbell_sim::ports::{DmaKind, DmaTag, PolledRing};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bits::{rctl, rxd, tctl};
 use super::rx::DescriptorType;
-use super::{Chip, Controller, Event, NicPorts};
+use super::{Chip, Controller, Event, wake};
 use crate::parts::dma::{Moved, Piece, Read, Write};
 use crate::parts::engine::{Engine, Ready};
 use crate::parts::registers::{RegisterFile, RegisterId};
@@ -136,15 +137,13 @@ impl<R: RegisterId> RegisterFile<R> {
     }
 }
 
-impl RingLevel {
-    /// The level of a ring, if it works, and the descriptors consumed.
-    fn of(ring: Option<Ring>, receives: bool, consumed: u64) -> RingLevel {
-        let Some(ring) = ring else { return RingLevel { descriptors: 0, waiting: 0, consumed } };
-        let (descriptors, given) = (u64::from(ring.count), u64::from(ring.given()));
-        // One descriptor always stays with software, which tells a full ring from an empty one.
-        let waiting = if receives { (descriptors - 1).saturating_sub(given) } else { given };
-        RingLevel { descriptors, waiting, consumed }
-    }
+/// The level of a ring, if it works, and the descriptors consumed.
+fn level(ring: Option<Ring>, receives: bool, consumed: u64) -> RingLevel {
+    let Some(ring) = ring else { return RingLevel { descriptors: 0, waiting: 0, consumed } };
+    let (descriptors, given) = (u64::from(ring.count), u64::from(ring.given()));
+    // One descriptor always stays with software, which tells a full ring from an empty one.
+    let waiting = if receives { (descriptors - 1).saturating_sub(given) } else { given };
+    RingLevel { descriptors, waiting, consumed }
 }
 
 impl<C: Chip> Controller<C> {
@@ -163,20 +162,20 @@ impl<C: Chip> Controller<C> {
     }
 
     /// The levels of both rings, for each queue that is on in either direction; for a chip with none on, of the first.
-    pub fn ring_levels(&self) -> Vec<[RingLevel; 2]> {
+    pub(super) fn levels(&self) -> Vec<[RingLevel; 2]> {
         let works = |of: Queue| self.ring(of).filter(|_| self.on.has(of));
         let levels = |queue: usize| {
             let counted = &self.queue_stats[queue];
             [
-                RingLevel::of(works(Queue::receive(queue)), true, counted.rx_descriptors),
-                RingLevel::of(works(Queue::transmit(queue)), false, counted.tx_descriptors),
+                level(works(Queue::receive(queue)), true, counted.rx_descriptors),
+                level(works(Queue::transmit(queue)), false, counted.tx_descriptors),
             ]
         };
         bits_of(1 | self.on.receive | self.on.transmit).map(levels).collect()
     }
 
     /// Whether a pair of queues is on, in either direction.
-    pub fn is_queue_on(&self, queue: usize) -> bool {
+    pub(super) fn has_queue_on(&self, queue: usize) -> bool {
         self.on.has(Queue::receive(queue)) || self.on.has(Queue::transmit(queue))
     }
 
@@ -189,7 +188,13 @@ impl<C: Chip> Controller<C> {
             _ => rxd::ADVANCED_STATUS_AT,
         };
         let bytes = u64::from(ring.count) * descriptor_bytes;
-        Some(PolledRing { base: PhysAddr(ring.base), bytes, descriptor_bytes, status_at, done: rxd::DD as u8 })
+        Some(PolledRing {
+            base: PhysAddr(ring.base),
+            bytes,
+            descriptor_bytes,
+            status_at,
+            done: rxd::DD as u8,
+        })
     }
 
     /// Whether the transmitter is on and DMA allowed.
@@ -238,7 +243,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Fetches descriptors as often as thresholds and the number of fetches in flight allow.
-    pub(super) fn fetch(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) {
+    pub(super) fn fetch(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         let limits = self.limits(queue);
         while self.on_chip(queue).0.may_fetch(limits)
             && self.fetches(queue)
@@ -247,7 +252,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// One fetch, if the thresholds call for it.
-    fn fetch_once(&mut self, now: Ps, queue: Queue, limits: Limits, ports: &mut dyn NicPorts) -> bool {
+    fn fetch_once(&mut self, now: Ps, queue: Queue, limits: Limits, ports: &mut dyn FunctionPorts) -> bool {
         let Some(ring) = self.ring(queue) else {
             self.report_nonsense(now, queue);
             return false;
@@ -284,11 +289,16 @@ impl<C: Chip> Controller<C> {
         let (of, index) = (ring_registers::<C>(queue), queue.index());
         let [head, tail] = [of.head, of.tail].map(|register| self.regs.at(register, index));
         let name = &self.name;
-        log!(now, Nic, Warn, "{name}: head {head} or tail {tail} lies outside the {queue} ring of {count} descriptors");
+        log!(
+            now,
+            Nic,
+            Warn,
+            "{name}: head {head} or tail {tail} lies outside the {queue} ring of {count} descriptors"
+        );
     }
 
     /// Whether a write-back that is due goes now; otherwise it goes when its wait is over.
-    pub(super) fn write_back_is_due(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) -> bool {
+    pub(super) fn write_back_is_due(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) -> bool {
         let limits = self.limits(queue);
         if limits.wait == Ps::ZERO {
             // Without a wait the ring does not matter.
@@ -298,22 +308,22 @@ impl<C: Chip> Controller<C> {
         match self.on_chip(queue).0.write_back_is_due(now, ring.as_ref(), limits) {
             Ready::Now => return true,
             Ready::Later => {}
-            Ready::WakeAt(at) => ports.wake_at(at, Event::WriteBack(queue)),
+            Ready::WakeAt(at) => wake(ports, at, Event::WriteBack(queue)),
         }
         false
     }
 
     /// A write-back may have waited long enough.
-    pub(super) fn write_back_woken(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) {
+    pub(super) fn write_back_woken(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         match self.on_chip(queue).0.write_back_woken(now) {
             Wake::Ignore => {}
-            Wake::Again(at) => ports.wake_at(at, Event::WriteBack(queue)),
+            Wake::Again(at) => wake(ports, at, Event::WriteBack(queue)),
             Wake::Expired => self.flush(now, queue, ports),
         }
     }
 
     /// Writes back all descriptors that wait for more.
-    pub(super) fn flush(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) {
+    pub(super) fn flush(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         match queue.receives() {
             true => _ = self.write_back(now, queue, ports),
             false => self.tx_flush(now, queue.index(), ports),
@@ -322,7 +332,12 @@ impl<C: Chip> Controller<C> {
 
     /// A write-back is due, now or when its wait is over: of all descriptors, or of those whose cache lines are complete while the
     /// rest waits for its line. True if any goes now.
-    pub(super) fn write_back_called_for(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) -> bool {
+    pub(super) fn write_back_called_for(
+        &mut self,
+        now: Ps,
+        queue: Queue,
+        ports: &mut dyn FunctionPorts,
+    ) -> bool {
         if !self.write_back_is_due(now, queue, ports) {
             return false;
         }
@@ -337,12 +352,18 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Issues the write-back of every used descriptor that has to be reported. True if there was any.
-    pub(super) fn write_back(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) -> bool {
+    pub(super) fn write_back(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) -> bool {
         self.write_back_some(now, queue, false, ports)
     }
 
     /// The same, optionally only of those whose cache lines are complete.
-    fn write_back_some(&mut self, now: Ps, queue: Queue, whole_lines: bool, ports: &mut dyn NicPorts) -> bool {
+    fn write_back_some(
+        &mut self,
+        now: Ps,
+        queue: Queue,
+        whole_lines: bool,
+        ports: &mut dyn FunctionPorts,
+    ) -> bool {
         let limits = self.limits(queue);
         let mut any = false;
         self.on_chip(queue).0.cancel_wait();
@@ -380,4 +401,3 @@ impl<C: Chip> Controller<C> {
         head.map_or(Piece::descriptors(run, tag), |addr| Piece { addr, len: HEAD_BYTES, offset: 0, tag })
     }
 }
-

@@ -1,9 +1,10 @@
 //! DMA requests: issuing reads and writes, and what follows when they are done. [`Dma`] has the requests in flight.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Ps, log};
 
-use super::{Chip, Controller, Event, NicPorts, Queue};
+use super::{Chip, Controller, Event, Queue, wake};
 use crate::parts::dma::{Dma, Lane, Pace, Piece, Purpose as _, Read, Requested, Write};
 
 impl<C: Chip> Controller<C> {
@@ -24,12 +25,12 @@ impl<C: Chip> Controller<C> {
         piece: Piece,
         kind: DmaKind,
         read: Read<Queue>,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) -> Ps {
         let pace = self.pace();
         let request = self.dma.request_read(at, pace, piece, (kind, read), ports);
         if let Some(done) = request.done {
-            ports.wake_at(done, Event::ReadDone(request.sequence));
+            wake(ports, done, Event::ReadDone(request.sequence));
         }
         request.start
     }
@@ -41,7 +42,7 @@ impl<C: Chip> Controller<C> {
         piece: Piece,
         kind: DmaKind,
         write: Write<Queue>,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let held = self.request_write(at, piece, kind, write, ports);
         self.wake_for_write(Some(held), false, ports);
@@ -54,7 +55,7 @@ impl<C: Chip> Controller<C> {
         piece: Piece,
         kind: DmaKind,
         write: Write<Queue>,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) -> Requested {
         let pace = self.pace();
         self.dma.request_write(at, pace, piece, (kind, write), ports)
@@ -62,33 +63,38 @@ impl<C: Chip> Controller<C> {
 
     /// Schedules a wake-up that was held back, unless another write followed directly: the wake-up of that one serves both, as
     /// writes complete in order. This saves one event per frame.
-    pub(super) fn wake_for_write(&mut self, held: Option<Requested>, followed: bool, ports: &mut dyn NicPorts) {
+    pub(super) fn wake_for_write(
+        &mut self,
+        held: Option<Requested>,
+        followed: bool,
+        ports: &mut dyn FunctionPorts,
+    ) {
         match held {
             Some(write) if followed => self.dma.writes.ride(write.sequence),
             Some(Requested { sequence, done: Some(done), .. }) => {
-                ports.wake_at(done, Event::WriteDone(sequence));
+                wake(ports, done, Event::WriteDone(sequence));
             }
             _ => {}
         }
     }
 
     /// A request that the port answered with [`Done::Later`](doorbell_sim::Done::Later) is done.
-    pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut dyn NicPorts) {
+    pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut dyn FunctionPorts) {
         let (lane, sequence) = Dma::<Queue>::of_token(token);
         match lane {
             Lane::Reads => match self.dma.reads.busy_until(sequence, now) {
-                Some(through) => ports.wake_at(through, Event::ReadDone(sequence)),
+                Some(through) => wake(ports, through, Event::ReadDone(sequence)),
                 None => self.read_done(now, sequence, ports),
             },
             Lane::Writes => match self.dma.writes.busy_until(sequence, now) {
-                Some(through) => ports.wake_at(through, Event::WriteDone(sequence)),
+                Some(through) => wake(ports, through, Event::WriteDone(sequence)),
                 None => self.write_done(now, sequence, ports),
             },
         }
     }
 
     /// A read is done, and so are those before it that waited for it.
-    pub(super) fn read_done(&mut self, now: Ps, sequence: u64, ports: &mut dyn NicPorts) {
+    pub(super) fn read_done(&mut self, now: Ps, sequence: u64, ports: &mut dyn FunctionPorts) {
         self.dma.reads.mark(sequence);
         let mut served = Served::default();
         while let Some(read) = self.dma.reads.pop_done() {
@@ -108,7 +114,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// The same for a write.
-    pub(super) fn write_done(&mut self, now: Ps, sequence: u64, ports: &mut dyn NicPorts) {
+    pub(super) fn write_done(&mut self, now: Ps, sequence: u64, ports: &mut dyn FunctionPorts) {
         self.dma.writes.mark(sequence);
         let mut served = Served::default();
         while let Some(write) = self.dma.writes.pop_done() {
@@ -129,7 +135,7 @@ impl<C: Chip> Controller<C> {
         self.advance_served(now, served, ports);
     }
 
-    fn advance_served(&mut self, now: Ps, served: Served, ports: &mut dyn NicPorts) {
+    fn advance_served(&mut self, now: Ps, served: Served, ports: &mut dyn FunctionPorts) {
         if served.receive {
             self.rx_advance(now, ports);
         }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use doorbell_sim::snapshot::{Snapshot, SnapshotError};
+use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{Frame, PhysAddr, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,7 @@ struct TransmitQueueState<X: Context> {
 
 impl<C: Chip> Controller<C> {
     /// The state as a checkpoint keeps it.
-    pub fn save(&self) -> ControllerState<C> {
+    pub fn state(&self) -> ControllerState<C> {
         ControllerState {
             registers: self.regs.words().to_vec(),
             chip: self.chip.clone(),
@@ -105,20 +105,8 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Saves the state in a section below this name.
-    pub fn save_in(&self, name: &str, snapshot: &mut Snapshot) {
-        let (section, version) = C::STATE;
-        snapshot.put(&format!("{name}.{section}"), version, &self.save());
-    }
-
-    /// Restores the state from such a section.
-    pub fn restore_from(&mut self, name: &str, snapshot: &Snapshot) -> Result<(), SnapshotError> {
-        let (section, version) = C::STATE;
-        self.restore(snapshot.get(&format!("{name}.{section}"), version)?)
-    }
-
     /// Continues from a saved state. On an error the NIC is unchanged.
-    pub fn restore(&mut self, state: ControllerState<C>) -> Result<(), SnapshotError> {
+    pub fn restore_state(&mut self, state: ControllerState<C>) -> Result<(), SnapshotError> {
         let refuse =
             |problem: &str| SnapshotError::Inconsistent { name: self.name.clone(), problem: problem.into() };
         let mut regs = self.regs.clone();
@@ -275,10 +263,7 @@ fn save_transmit<X: Context>(tx: &Tx<X>) -> TransmitState<X> {
     }
 }
 
-fn load_transmit<X: Context>(
-    state: TransmitState<X>,
-    dma: &Dma<Queue>,
-) -> Result<Tx<X>, &'static str> {
+fn load_transmit<X: Context>(state: TransmitState<X>, dma: &Dma<Queue>) -> Result<Tx<X>, &'static str> {
     let queues = state.queues.len();
     let possible = |(index, queue): (usize, &TransmitQueueState<X>)| {
         let of = Queue::transmit(index);

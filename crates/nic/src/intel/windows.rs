@@ -4,11 +4,12 @@
 //! first; a narrower access uses the byte lanes of the word that contains its first byte. A narrow read has the word's read effects.
 //! A narrow write keeps the stored values of the other bytes; a register that acts on written bits sees zeros there.
 
+use doorbell_pcie::FunctionPorts;
 use std::fmt;
 
 use doorbell_sim::{AccessSize, Ps, log};
 
-use super::{Chip, Controller, NicPorts};
+use super::{Chip, Controller};
 use crate::parts::registers::RegisterId;
 
 /// Offsets in the I/O window.
@@ -27,7 +28,13 @@ impl<R: RegisterId> fmt::Display for Named<R> {
 
 impl<C: Chip> Controller<C> {
     /// A core reads from the memory window.
-    pub fn mmio_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut dyn NicPorts) -> u64 {
+    pub fn mmio_read(
+        &mut self,
+        now: Ps,
+        offset: u64,
+        size: AccessSize,
+        ports: &mut dyn FunctionPorts,
+    ) -> u64 {
         self.stats.register_accesses += 1;
         if size == AccessSize::B4 && offset.is_multiple_of(4) {
             return self.read_word(now, offset, ports).into();
@@ -43,7 +50,14 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A core writes to the memory window.
-    pub fn mmio_write(&mut self, now: Ps, offset: u64, size: AccessSize, value: u64, ports: &mut dyn NicPorts) {
+    pub fn mmio_write(
+        &mut self,
+        now: Ps,
+        offset: u64,
+        size: AccessSize,
+        value: u64,
+        ports: &mut dyn FunctionPorts,
+    ) {
         self.stats.register_accesses += 1;
         if size == AccessSize::B4 && offset.is_multiple_of(4) {
             return self.write_word(now, offset, value as u32, ports);
@@ -61,7 +75,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A core reads from the I/O window.
-    pub fn io_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut dyn NicPorts) -> u64 {
+    pub fn io_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut dyn FunctionPorts) -> u64 {
         let address = self.indirect.io_address;
         match (offset, size) {
             (IO_ADDRESS, AccessSize::B4) => address.into(),
@@ -74,7 +88,14 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A core writes to the I/O window.
-    pub fn io_write(&mut self, now: Ps, offset: u64, size: AccessSize, value: u64, ports: &mut dyn NicPorts) {
+    pub fn io_write(
+        &mut self,
+        now: Ps,
+        offset: u64,
+        size: AccessSize,
+        value: u64,
+        ports: &mut dyn FunctionPorts,
+    ) {
         match (offset, size) {
             // The window reaches the registers; the low bits of the address do not exist.
             (IO_ADDRESS, AccessSize::B4) => self.indirect.io_address = value as u32 & 0x000f_fffc,
@@ -87,7 +108,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A core reads a whole word.
-    fn read_word(&mut self, now: Ps, offset: u64, ports: &mut dyn NicPorts) -> u32 {
+    fn read_word(&mut self, now: Ps, offset: u64, ports: &mut dyn FunctionPorts) -> u32 {
         let Some(register) = C::lookup(offset) else {
             self.stats.unknown_reads += 1;
             log!(now, Nic, Warn, "{}: read of no register at {offset:#x}", self.name);
@@ -99,7 +120,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A core writes a whole word.
-    fn write_word(&mut self, now: Ps, offset: u64, value: u32, ports: &mut dyn NicPorts) {
+    fn write_word(&mut self, now: Ps, offset: u64, value: u32, ports: &mut dyn FunctionPorts) {
         let Some(register) = C::lookup(offset) else {
             self.stats.unknown_writes += 1;
             log!(now, Nic, Warn, "{}: write of {value:#x} to no register at {offset:#x}", self.name);

@@ -2,16 +2,17 @@
 //! ahead of time, which saves an event a frame; each keeps its room in the FIFO until it has left. While software honours PAUSE
 //! (CTRL.RFCE) only one is handed over, so that a pause takes hold between two frames.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
 
 use super::bits::ctrl;
-use super::{Chip, Controller, Event, NicPorts};
+use super::{Chip, Controller, Event, wake};
 use crate::parts::fifo::Stored as _;
 use crate::parts::timer::Wake;
 
 impl<C: Chip> Controller<C> {
     /// Sends what may go now.
-    pub(super) fn send_frames(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn send_frames(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         let honours = self.ctrl_has(ctrl::RFCE);
         let ahead = if honours { 1 } else { usize::from(self.config.wire_frames_ahead) };
         loop {
@@ -30,7 +31,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    pub(super) fn send_pause_frame(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u64 {
+    pub(super) fn send_pause_frame(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u64 {
         if let Some(frame) = self.tx.pauses.pop_front() {
             self.stats.tx_pause_frames += 1;
             self.count_sent(&frame, true);
@@ -39,7 +40,7 @@ impl<C: Chip> Controller<C> {
         0
     }
 
-    pub(super) fn send_frame(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u64 {
+    pub(super) fn send_frame(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u64 {
         let Some(outgoing) = self.tx.fifo.pop() else { return 0 };
         let taken = outgoing.room();
         let (frame, mut stamps) = outgoing;
@@ -49,7 +50,7 @@ impl<C: Chip> Controller<C> {
         if self.loops_back() {
             self.stats.tx_looped_back += 1;
             let arrives = self.tx.outlet.loop_back(now, frame, self.link_rate);
-            ports.wake_at(arrives, Event::Loopback);
+            wake(ports, arrives, Event::Loopback);
         } else {
             self.stats.tx_sent += 1;
             self.stats.tx_sent_bytes += frame.len_with_fcs() as u64;
@@ -62,22 +63,22 @@ impl<C: Chip> Controller<C> {
         taken
     }
 
-    pub(super) fn wake_for_wire(&mut self, at: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn wake_for_wire(&mut self, at: Ps, ports: &mut dyn FunctionPorts) {
         if let Some(at) = self.tx.outlet.arm(at) {
-            ports.wake_at(at, Event::Wire);
+            wake(ports, at, Event::Wire);
         }
     }
 
-    pub(super) fn wire_woken(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn wire_woken(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         match self.tx.outlet.wake(now) {
             Wake::Ignore => {}
-            Wake::Again(at) => ports.wake_at(at, Event::Wire),
+            Wake::Again(at) => wake(ports, at, Event::Wire),
             Wake::Expired => self.tx_advance(now, ports),
         }
     }
 
     /// A looped-back frame's last bit is here.
-    pub(super) fn loopback_arrived(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn loopback_arrived(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         while let Some(frame) = self.tx.outlet.arrived(now) {
             self.arrive(now, frame, true, ports);
         }

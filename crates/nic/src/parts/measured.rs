@@ -5,14 +5,7 @@
 
 use doorbell_sim::Ps;
 
-/// Frames of a measurement that were dropped after they had been accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LateDrops {
-    /// Their queue had no descriptors and drops (SRRCTL.DROP_EN).
-    pub core: u64,
-    /// A reset, or a rewritten ring register.
-    pub reset: u64,
-}
+use crate::stats::LateDrops;
 
 /// Which frames are of the measurement, and what became of those that were dropped later.
 #[derive(Clone, Copy, Debug)]

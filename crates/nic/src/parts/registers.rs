@@ -4,6 +4,8 @@
 use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
 
+use crate::stats::Statistic;
+
 /// How software may use a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -184,17 +186,6 @@ pub struct RegisterFile<R> {
     /// What reading and resetting took from each word. An observer: not part of the saved state.
     cleared: Box<[u64]>,
     of: PhantomData<R>,
-}
-
-/// A statistics register as reports list it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statistic {
-    /// The manual's name; for the two halves of a 64-bit counter without the last letter.
-    pub name: String,
-    /// What it counts, from the register table.
-    pub meaning: &'static str,
-    /// What was counted since this object was made, whatever software has read and reset; of an array, by all of it.
-    pub value: u64,
 }
 
 impl<R: RegisterId> RegisterFile<R> {

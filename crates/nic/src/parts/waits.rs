@@ -24,6 +24,8 @@
 
 use doorbell_sim::Ps;
 
+use crate::stats::WaitedDrops;
+
 /// What frames wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
@@ -35,19 +37,6 @@ pub enum WaitsFor {
     Fetch,
     /// The path of data to memory.
     Data,
-}
-
-/// Dropped frames by what was waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitedDrops {
-    /// Software that gave no descriptors back.
-    pub core: u64,
-    /// The same, the transmit ring being full.
-    pub tx: u64,
-    /// Fetches of descriptors.
-    pub fetch: u64,
-    /// The data path.
-    pub data: u64,
 }
 
 /// Times since the FIFO was empty, in picoseconds, and the drops.

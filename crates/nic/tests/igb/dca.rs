@@ -1,5 +1,6 @@
 //! What the chip's requests say of their queue, and for whose cache they ask.
 
+use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use std::collections::BTreeSet;
 
 use doorbell_sim::Ps;

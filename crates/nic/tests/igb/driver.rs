@@ -1,10 +1,11 @@
 //! A driver in miniature, and the frames that it handles.
 
-use doorbell_nic::{Event, Igb, NicConfig, NicModel};
+use doorbell_nic::{Igb, NicConfig, NicModel};
+use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{AccessSize, Frame, Phase, Ps};
 
 use crate::common::LINK_RATE;
-pub use crate::common::{Ev, World};
+pub use crate::common::{Ev, NOTHING, World};
 
 pub const CTRL: u64 = 0x0000;
 pub const STATUS: u64 = 0x0008;
@@ -179,7 +180,7 @@ impl IgbBench {
     pub fn step(&mut self) -> bool {
         let Some((now, event)) = self.world.queue.pop() else { return false };
         match event {
-            Ev::Nic(event) => self.nic.on_event(now, event, &mut self.world),
+            Ev::Nic(event) => self.nic.wake(now, event, &mut self.world),
             Ev::Dma(token) => self.nic.dma_done(now, token, &mut self.world),
             Ev::Frame(frame) => self.nic.frame_arrived(now, frame, &mut self.world),
         }
@@ -193,7 +194,7 @@ impl IgbBench {
             self.step();
         }
         if self.world.now() < until {
-            let nothing = Ev::Nic(Event::ReadDone(u64::MAX / 2));
+            let nothing = Ev::Nic(NOTHING);
             self.world.queue.schedule(until, Phase::Control, nothing);
             self.step();
         }

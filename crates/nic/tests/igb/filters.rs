@@ -1,5 +1,6 @@
 //! Which queue a frame goes to.
 
+use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::Ps;
 
 use crate::driver::*;

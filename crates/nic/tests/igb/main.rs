@@ -12,6 +12,7 @@ mod properties;
 mod qemu;
 mod queues;
 
+use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::Ps;
 
 use driver::*;

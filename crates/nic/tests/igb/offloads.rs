@@ -1,6 +1,7 @@
 //! Checksums and segmentation on the way out, over both versions of IP: each frame beside the one that software would have made by itself,
 //! from RFC 768, 791, 1071, 8200 and 9293.
 
+use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::Ps;
 
 use crate::driver::*;

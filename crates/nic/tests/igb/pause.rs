@@ -1,6 +1,7 @@
 //! PAUSE: the partner's stops the transmitter, and a filling packet buffer asks the partner to stop.
 
 use doorbell_nic::NicConfig;
+use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::Ps;
 
 use crate::driver::*;
@@ -127,7 +128,7 @@ fn software_sends_xoff_by_a_bit_that_clears_itself_and_a_reset_forgets_pauses() 
     assert_eq!(bench.world.sent[0].1.bytes[12..18], [0x88, 0x08, 0, 1, 0x12, 0x34]);
     bench.arrive(&control(1, 255));
     let saved = bench.nic.save();
-    bench.nic.restore(saved).expect("its own state");
+    bench.nic.restore(&saved).expect("its own state");
     assert_ne!(bench.read(STATUS) & 0x10, 0, "a saved pause goes on");
     bench.write(CTRL, 1 << 26);
     assert_eq!(bench.read(STATUS) & 0x10, 0);

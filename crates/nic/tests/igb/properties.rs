@@ -1,6 +1,7 @@
 //! Whatever software does, in whatever order, frames are accounted for, and a saved NIC goes on as it would have.
 
 use doorbell_nic::e82576::regs::TABLE;
+use doorbell_pcie::PciFunction as _;
 use doorbell_sim::{AccessSize, Ps};
 use proptest::prelude::*;
 
@@ -101,7 +102,7 @@ proptest! {
         before.iter().for_each(|act| apply(&mut one, act));
         let state = one.nic.save();
         let mut other = IgbBench::new();
-        other.nic.restore(state.clone()).unwrap();
+        other.nic.restore(&state).unwrap();
         prop_assert_eq!(other.nic.save(), state);
         other.follow(&one);
         for act in &after {

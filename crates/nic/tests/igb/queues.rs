@@ -1,6 +1,8 @@
 //! Rings: drops, turns, head write-back, headers apart.
 
-use doorbell_nic::{LateDrops, NicConfig};
+use doorbell_nic::NicConfig;
+use doorbell_pcie::NetworkFunction as _;
+use doorbell_pcie::network::LateDrops;
 use doorbell_sim::Ps;
 
 use crate::driver::*;

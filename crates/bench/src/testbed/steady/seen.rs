@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use doorbell_machine::{BufferUse, Machine, Mode};
-use doorbell_nic::RingLevel;
+use doorbell_pcie::network::RingLevel;
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 

@@ -1,7 +1,7 @@
 //! What makes a made-up system steady, and when.
 
 use doorbell_machine::BufferUse;
-use doorbell_nic::RingLevel;
+use doorbell_pcie::network::RingLevel;
 
 use super::*;
 

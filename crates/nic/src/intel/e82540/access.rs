@@ -1,10 +1,10 @@
 //! Effects of register accesses (§13.4).
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::Ps;
 
 use super::regs::{Access, Reg};
 use super::{E82540, Nic, PACKET_BUFFER};
-use crate::intel::NicPorts;
 use crate::intel::bits::ctrl_ext;
 use crate::intel::chip::{At, Chip as _};
 use crate::intel::counters::halves;
@@ -20,7 +20,12 @@ impl Nic {
         }
     }
 
-    pub(super) fn read_register(&mut self, now: Ps, (reg, index): At<E82540>, ports: &mut dyn NicPorts) -> u32 {
+    pub(super) fn read_register(
+        &mut self,
+        now: Ps,
+        (reg, index): At<E82540>,
+        ports: &mut dyn FunctionPorts,
+    ) -> u32 {
         match reg {
             Reg::CtrlDup => self.regs.get(Reg::Ctrl),
             Reg::Status => self.link_status(),
@@ -42,7 +47,7 @@ impl Nic {
         now: Ps,
         (reg, index): At<E82540>,
         value: u32,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let info = reg.info();
         let masked = value & info.mask;
@@ -83,7 +88,7 @@ impl Nic {
     }
 
     /// Effects of a plain register's new value.
-    fn register_written(&mut self, now: Ps, (reg, index): At<E82540>, ports: &mut dyn NicPorts) {
+    fn register_written(&mut self, now: Ps, (reg, index): At<E82540>, ports: &mut dyn FunctionPorts) {
         match reg {
             Reg::Rdbal | Reg::Rdbah | Reg::Rdlen | Reg::Rdh => self.rx_ring_rewritten(index),
             Reg::Tdbal | Reg::Tdbah | Reg::Tdlen | Reg::Tdh => self.tx_ring_rewritten(index),

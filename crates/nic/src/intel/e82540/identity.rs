@@ -1,28 +1,34 @@
-//! What the PCI configuration space of an 82540EM says of it (manual chapter 4 and §6.3.3). The
-//! space itself belongs to the room `pcie`, which gets these figures from `machine`.
+//! The 82540EM's PCI configuration space (manual chapter 4 and §6.3.3).
 
-use crate::identity::{BarIdentity, PciIdentity, PowerManagementIdentity};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType};
 
 /// Size of the register window, BAR 0.
 pub const MMIO_BYTES: u64 = 128 << 10;
 /// Size of the I/O window, BAR 2.
 pub const IO_BYTES: u64 = 64;
+pub(super) const IO_BAR: u8 = 2;
 
-/// The 82540EM's identity.
-pub const IDENTITY: PciIdentity = PciIdentity {
-    vendor: 0x8086,
-    device: 0x100e,
-    subsystem_vendor: 0x8086,
-    subsystem: 0x001e,
-    class: 0x02_0000,
-    revision: 0x02,
-    interrupt_pin: 1,
-    min_grant: 0xff,
-    max_latency: 0x00,
-    bars: &[
-        BarIdentity { index: 0, size: MMIO_BYTES, io: false },
-        BarIdentity { index: 2, size: IO_BYTES, io: true },
-    ],
-    power_management: PowerManagementIdentity { offset: 0xdc, capabilities: 0xc822 },
-    messages: None,
-};
+pub(super) fn identity() -> FunctionIdentity {
+    let mut bars = [BarKind::None; 6];
+    bars[0] = BarKind::Memory32 { bytes: MMIO_BYTES, prefetchable: false };
+    bars[usize::from(IO_BAR)] = BarKind::Io { bytes: IO_BYTES };
+    FunctionIdentity {
+        vendor: 0x8086,
+        device: 0x100e,
+        revision: 0x02,
+        class: 0x02_0000,
+        subsystem_vendor: 0x8086,
+        subsystem: 0x001e,
+        bars,
+        interrupt_pin: 1,
+        min_grant_max_latency: [0xff, 0],
+        // PME from D0, D3hot and D3cold, device-specific initialisation, version 1.1.
+        capabilities: vec![Capability::PowerManagement {
+            offset: 0xdc,
+            capabilities: 0xc822,
+            no_soft_reset: false,
+        }],
+        extended_space: false,
+        header: HeaderType::Function,
+    }
+}

@@ -3,13 +3,14 @@
 //! §13.4.44). The line is high while ICR & IMS is not zero; ITR only delays its next rise, and so does `interrupt_delay`, which no
 //! register knows.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
 
 use super::Nic;
 use super::bits::{cause, rdtr};
 use super::regs::Reg;
-use crate::intel::{Event, NicPorts, Queue};
+use crate::intel::{Event, Queue, wake};
 use crate::parts::timer::{Timer, Wake};
 
 /// The chip's queues.
@@ -78,14 +79,14 @@ fn delay(value: u32) -> Option<Ps> {
 
 impl Nic {
     /// Raises causes.
-    pub(super) fn set_cause(&mut self, now: Ps, bits: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn set_cause(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         let causes = self.regs.get(Reg::Icr) | bits & Reg::Icr.info().mask;
         self.regs.set(Reg::Icr, causes);
         self.update_irq(now, ports);
     }
 
     /// Reading ICR clears it.
-    pub(super) fn read_icr(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u32 {
+    pub(super) fn read_icr(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u32 {
         let causes = self.regs.get(Reg::Icr);
         self.regs.set(Reg::Icr, 0);
         self.update_irq(now, ports);
@@ -93,7 +94,7 @@ impl Nic {
     }
 
     /// Drives the line as ICR, IMS, ITR and the configured delay say.
-    pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         let wanted = self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) != 0;
         if !wanted {
             self.chip.irq.throttle.cancel();
@@ -123,12 +124,12 @@ impl Nic {
             ports.set_irq(true);
         } else if let Some(at) = self.chip.irq.throttle.arm(ready) {
             log!(now, Nic, Debug, "{}: interrupt held back until {ready}", self.name);
-            ports.wake_at(at, Event::Chip(THROTTLE));
+            wake(ports, at, Event::Chip(THROTTLE));
         }
     }
 
     /// A frame of `bytes` is visible to the host: interrupt now, or start the timers.
-    pub(super) fn frame_received_interrupt(&mut self, now: Ps, bytes: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn frame_received_interrupt(&mut self, now: Ps, bytes: u32, ports: &mut dyn FunctionPorts) {
         if bytes <= self.regs.get(Reg::Rsrpd) {
             self.set_cause(now, cause::SRPD, ports);
         }
@@ -139,7 +140,12 @@ impl Nic {
     }
 
     /// A transmit descriptor with RS is written back; `delayed` is its IDE bit.
-    pub(super) fn descriptor_sent_interrupt(&mut self, now: Ps, delayed: bool, ports: &mut dyn NicPorts) {
+    pub(super) fn descriptor_sent_interrupt(
+        &mut self,
+        now: Ps,
+        delayed: bool,
+        ports: &mut dyn FunctionPorts,
+    ) {
         match delay(self.regs.get(Reg::Tidv)).filter(|_| delayed) {
             None => self.set_cause(now, cause::TXDW, ports),
             Some(wait) => self.delay_interrupt(now, TRANSMIT, wait, ports),
@@ -148,7 +154,7 @@ impl Nic {
 
     /// The queue's interrupt comes after `wait` without another reason for it, or when the first reason is as old as
     /// RADV or TADV says.
-    fn delay_interrupt(&mut self, now: Ps, queue: Queue, wait: Ps, ports: &mut dyn NicPorts) {
+    fn delay_interrupt(&mut self, now: Ps, queue: Queue, wait: Ps, ports: &mut dyn FunctionPorts) {
         let absolute = match queue {
             Queue::Receive(_) => Reg::Radv,
             Queue::Transmit(_) => Reg::Tadv,
@@ -156,16 +162,16 @@ impl Nic {
         let absolute = delay(self.regs.get(absolute));
         let timers = self.chip.irq.delay_mut(queue);
         if let Some(at) = timers.relative.arm(now.saturating_add(wait)) {
-            ports.wake_at(at, Event::Chip(DELAY[usize::from(!queue.receives())]));
+            wake(ports, at, Event::Chip(DELAY[usize::from(!queue.receives())]));
         }
         let absolute = absolute.filter(|_| !timers.absolute.is_armed());
         if let Some(at) = absolute.and_then(|wait| timers.absolute.arm(now.saturating_add(wait))) {
-            ports.wake_at(at, Event::Chip(DELAY_MAX[usize::from(!queue.receives())]));
+            wake(ports, at, Event::Chip(DELAY_MAX[usize::from(!queue.receives())]));
         }
     }
 
     /// RDTR is written. FPD flushes what waits for write-back, and the interrupt with it.
-    pub(super) fn write_rdtr(&mut self, now: Ps, value: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn write_rdtr(&mut self, now: Ps, value: u32, ports: &mut dyn FunctionPorts) {
         self.regs.set(Reg::Rdtr, value & Reg::Rdtr.info().mask);
         if value & rdtr::FPD != 0 {
             self.write_back(now, RECEIVE, ports);
@@ -175,7 +181,7 @@ impl Nic {
         }
     }
 
-    fn interrupt_delay_over(&mut self, now: Ps, queue: Queue, ports: &mut dyn NicPorts) {
+    fn interrupt_delay_over(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         self.chip.irq.delay_mut(queue).cancel();
         self.flush(now, queue, ports);
         let cause = match queue {
@@ -186,7 +192,7 @@ impl Nic {
     }
 
     /// A timer has expired or was moved.
-    pub(super) fn interrupt_timer(&mut self, now: Ps, number: u8, ports: &mut dyn NicPorts) {
+    pub(super) fn interrupt_timer(&mut self, now: Ps, number: u8, ports: &mut dyn FunctionPorts) {
         let irq = &mut self.chip.irq;
         let (timer, queue) = match number {
             THROTTLE => (&mut irq.throttle, None),
@@ -199,7 +205,7 @@ impl Nic {
         };
         match (timer.wake(now), queue) {
             (Wake::Ignore, _) => {}
-            (Wake::Again(at), _) => ports.wake_at(at, Event::Chip(number)),
+            (Wake::Again(at), _) => wake(ports, at, Event::Chip(number)),
             (Wake::Expired, None) => self.update_irq(now, ports),
             (Wake::Expired, Some(queue)) => self.interrupt_delay_over(now, queue, ports),
         }

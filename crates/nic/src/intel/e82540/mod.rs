@@ -14,24 +14,24 @@ mod interrupts;
 mod offload;
 pub mod regs;
 
+use doorbell_pcie::{FunctionIdentity, FunctionPorts};
 use doorbell_sim::{Bytes, Ps};
 use serde::{Deserialize, Serialize};
 
+use super::Controller;
 use super::chip::{At, Chip, Common, Regs, SegmentationCount, common_registers};
 use super::queues::{Queue, QueuesOn};
 use super::rx::{Examined, FrameNotes};
 use super::tx::Descriptor;
-use super::{Controller, NicPorts};
 use crate::config::NicConfig;
-use crate::identity::PciIdentity;
-use crate::parts::checksum;
 use crate::intel::eeprom::Eeprom;
+use crate::parts::checksum;
 use crate::parts::phy::Phy;
 use crate::parts::ring::Thresholds;
 use bits::{cause, dctl, eerd, rctl, txd};
 use regs::Reg;
 
-pub use identity::{IDENTITY, IO_BYTES, MMIO_BYTES};
+pub use identity::{IO_BYTES, MMIO_BYTES};
 pub use regs::register_reference;
 
 /// An 82540EM.
@@ -56,8 +56,8 @@ impl Chip for E82540 {
     type Context = descriptor::Context;
 
     const REG: Common<Reg> = common_registers!(Reg);
-    const IDENTITY: &'static PciIdentity = &IDENTITY;
-    const STATE: (&'static str, u32) = ("nic", 9);
+    const IO_BAR: u8 = identity::IO_BAR;
+    const STATE_VERSION: u32 = 9;
     const QUEUES: usize = 1;
     const LONGEST_SENT: usize = 16288;
     const LOW_MARK: u32 = 0xfff8;
@@ -65,8 +65,12 @@ impl Chip for E82540 {
     const DELAYED: u8 = txd::IDE;
     const TSCTC: SegmentationCount = SegmentationCount::Contexts;
 
+    fn identity() -> FunctionIdentity {
+        identity::identity()
+    }
+
     fn new(config: &NicConfig, index: usize) -> E82540 {
-        let eeprom = Eeprom::new(config.mac_of(index), &IDENTITY, config.pause_frames);
+        let eeprom = Eeprom::new(config.mac_of(index), &identity::identity(), config.pause_frames);
         E82540 { eeprom, irq: interrupts::Interrupts::default() }
     }
 
@@ -94,23 +98,23 @@ impl Chip for E82540 {
         nic.stored(at)
     }
 
-    fn read(nic: &mut Nic, now: Ps, at: At<E82540>, ports: &mut dyn NicPorts) -> u32 {
+    fn read(nic: &mut Nic, now: Ps, at: At<E82540>, ports: &mut dyn FunctionPorts) -> u32 {
         nic.read_register(now, at, ports)
     }
 
-    fn write(nic: &mut Nic, now: Ps, at: At<E82540>, value: u32, ports: &mut dyn NicPorts) {
+    fn write(nic: &mut Nic, now: Ps, at: At<E82540>, value: u32, ports: &mut dyn FunctionPorts) {
         nic.write_register(now, at, value, ports);
     }
 
-    fn raise_cause(nic: &mut Nic, now: Ps, bits: u32, ports: &mut dyn NicPorts) {
+    fn raise_cause(nic: &mut Nic, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         nic.set_cause(now, bits, ports);
     }
 
-    fn update_interrupts(nic: &mut Nic, now: Ps, ports: &mut dyn NicPorts) {
+    fn update_interrupts(nic: &mut Nic, now: Ps, ports: &mut dyn FunctionPorts) {
         nic.update_irq(now, ports);
     }
 
-    fn timer(nic: &mut Nic, now: Ps, number: u8, ports: &mut dyn NicPorts) {
+    fn timer(nic: &mut Nic, now: Ps, number: u8, ports: &mut dyn FunctionPorts) {
         nic.interrupt_timer(now, number, ports);
     }
 
@@ -166,7 +170,7 @@ impl Chip for E82540 {
         queue: usize,
         frames: &[u32],
         [before, after]: [u32; 2],
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         for bytes in frames {
             nic.frame_received_interrupt(now, *bytes, ports);
@@ -183,7 +187,7 @@ impl Chip for E82540 {
     }
 
     /// Few descriptors may be left (TXD_LOW), or none (TXQE).
-    fn head_moved(nic: &mut Nic, now: Ps, [before, after]: [u32; 2], ports: &mut dyn NicPorts) {
+    fn head_moved(nic: &mut Nic, now: Ps, [before, after]: [u32; 2], ports: &mut dyn FunctionPorts) {
         let low = 8 * (nic.regs.get(Reg::Txdctl) >> dctl::LWTHRESH_SHIFT);
         let few = if before > low && after <= low { cause::TXD_LOW } else { 0 };
         let none = if after == 0 { cause::TXQE } else { 0 };
@@ -197,7 +201,7 @@ impl Chip for E82540 {
         now: Ps,
         _: usize,
         (at_once, later): (bool, bool),
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         if later {
             nic.descriptor_sent_interrupt(now, true, ports);

@@ -73,10 +73,7 @@ mod tests {
         assert_eq!(receive(&[0; 60], BOTH, 0x8100).0, 0);
         let mut fragment = udp();
         (fragment[20], fragment[24], fragment[25]) = (0x20, 0x46, 0xcd);
-        assert_eq!(
-            receive(&fragment, BOTH, 0x8100),
-            (0x40, 0)
-        );
+        assert_eq!(receive(&fragment, BOTH, 0x8100), (0x40, 0));
         let mut without = udp();
         (without[40], without[41]) = (0, 0);
         assert_eq!(receive(&without, BOTH, 0x8100).0, 0x40);

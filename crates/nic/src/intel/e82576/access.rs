@@ -1,13 +1,14 @@
 //! Effects of register accesses (§8). The table of MSI-X in BAR 3 is the machine's.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::Ps;
 
 use super::bits::{ctrl, ctrl_ext, dctl, status, swsm};
 use super::regs::{Access, Reg};
 use super::{E82576, Igb};
+use crate::intel::Queue;
 use crate::intel::chip::{At, Chip as _};
 use crate::intel::counters::halves;
-use crate::intel::{NicPorts, Queue};
 
 impl Igb {
     pub(super) fn stored(&self, (reg, index): At<E82576>) -> u32 {
@@ -20,7 +21,12 @@ impl Igb {
         }
     }
 
-    pub(super) fn read_register(&mut self, now: Ps, (reg, index): At<E82576>, ports: &mut dyn NicPorts) -> u32 {
+    pub(super) fn read_register(
+        &mut self,
+        now: Ps,
+        (reg, index): At<E82576>,
+        ports: &mut dyn FunctionPorts,
+    ) -> u32 {
         match reg {
             Reg::CtrlDup => self.regs.get(Reg::Ctrl),
             Reg::Status => self.read_status(),
@@ -50,7 +56,7 @@ impl Igb {
         now: Ps,
         (reg, index): At<E82576>,
         value: u32,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let info = reg.info();
         let masked = value & info.mask;
@@ -96,7 +102,7 @@ impl Igb {
         value
     }
 
-    fn write_interrupts(&mut self, now: Ps, reg: Reg, masked: u32, ports: &mut dyn NicPorts) {
+    fn write_interrupts(&mut self, now: Ps, reg: Reg, masked: u32, ports: &mut dyn FunctionPorts) {
         if reg == Reg::Eicr {
             self.acknowledge_extended(masked);
         }
@@ -115,7 +121,7 @@ impl Igb {
     }
 
     /// Effects of a plain register's new value.
-    fn register_written(&mut self, now: Ps, reg: Reg, index: usize, ports: &mut dyn NicPorts) {
+    fn register_written(&mut self, now: Ps, reg: Reg, index: usize, ports: &mut dyn FunctionPorts) {
         match reg {
             Reg::Rdbal | Reg::Rdbah | Reg::Rdlen | Reg::Rdh => self.rx_ring_rewritten(index),
             Reg::Tdbal | Reg::Tdbah | Reg::Tdlen | Reg::Tdh => self.tx_ring_rewritten(index),
@@ -146,7 +152,7 @@ impl Igb {
         reg: Reg,
         queue: usize,
         masked: u32,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let before = self.regs.at(reg, queue);
         self.regs.set_at(reg, queue, masked & !dctl::FLUSH);

@@ -20,24 +20,24 @@ const LEGACY_HART: u8 = 0x7;
 /// The core for which a queue's write of this kind asks.
 #[inline]
 pub(super) fn core(regs: &Regs<E82576>, queue: Queue, moved: Moved) -> Option<u8> {
-        let control = regs.get(Reg::DcaCtrl);
-        if control & dca_ctrl::DISABLE != 0 {
-            return None;
-        }
-        let of = if matches!(queue, Queue::Receive(_)) { Reg::DcaRxctrl } else { Reg::DcaTxctrl };
-        let own = regs.at(of, queue.index());
-        let asks = match moved {
-            Moved::Report => dca_queue::DESCRIPTORS,
-            Moved::Header => dca_queue::HEADERS,
-            Moved::Payload => dca_queue::PAYLOAD,
-            Moved::Read => return None,
-        };
-        let name = (own >> dca_queue::CPU_SHIFT) as u8;
-        match (own & asks != 0, control >> dca_ctrl::MODE_SHIFT & 0xf) {
-            (true, dca_ctrl::LEGACY) => Some(name & LEGACY_HART),
-            (true, dca_ctrl::DCA_1_0) if name != 0 => Some(name & TAG_HART),
-            _ => None,
-        }
+    let control = regs.get(Reg::DcaCtrl);
+    if control & dca_ctrl::DISABLE != 0 {
+        return None;
+    }
+    let of = if matches!(queue, Queue::Receive(_)) { Reg::DcaRxctrl } else { Reg::DcaTxctrl };
+    let own = regs.at(of, queue.index());
+    let asks = match moved {
+        Moved::Report => dca_queue::DESCRIPTORS,
+        Moved::Header => dca_queue::HEADERS,
+        Moved::Payload => dca_queue::PAYLOAD,
+        Moved::Read => return None,
+    };
+    let name = (own >> dca_queue::CPU_SHIFT) as u8;
+    match (own & asks != 0, control >> dca_ctrl::MODE_SHIFT & 0xf) {
+        (true, dca_ctrl::LEGACY) => Some(name & LEGACY_HART),
+        (true, dca_ctrl::DCA_1_0) if name != 0 => Some(name & TAG_HART),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -111,14 +111,8 @@ mod tests {
         let legacy = parse([0, 0x1234_0500_0932_0040]);
         assert_eq!((legacy.command(), legacy.buffer_len()), (0x09, 0x40));
         let data = 1500 | 3 << 20 | 0xab << 24 | 1u64 << 36 | 3 << 40 | 1500 << 46;
-        let expected = Descriptor::Data {
-            command: 0xab,
-            len: 1500,
-            options: 3,
-            segments: true,
-            index: 1,
-            vlan: None,
-        };
+        let expected =
+            Descriptor::Data { command: 0xab, len: 1500, options: 3, segments: true, index: 1, vlan: None };
         assert_eq!(parse([0, data]), expected);
         assert!(parse([0, data]).ends_packet());
         assert_eq!(parse([0, 7 << 20 | 0x20 << 24]), Descriptor::Unknown { command: 0x20 });

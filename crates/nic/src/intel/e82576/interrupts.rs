@@ -9,6 +9,7 @@
 //! Not modelled: low latency interrupts, the TCP timer, EITR's counter, which software may write: an interval that is written counts from the
 //! vector's last interrupt on.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ use super::identity::VECTORS;
 use super::regs::Reg;
 use super::{Igb, QUEUES};
 use crate::intel::queues::bits_of;
-use crate::intel::{Event, NicPorts};
+use crate::intel::{Event, wake};
 use crate::parts::timer::{Timer, Wake};
 
 /// EITR's interval, in microseconds from this bit on. The bits above are of low latency interrupts.
@@ -142,7 +143,7 @@ impl Igb {
         queue: usize,
         of: QueueCause,
         others: u32,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let bit = self.queue_bit(queue, of);
         let own = if of == QueueCause::Received { cause::RXDW } else { cause::TXDW };
@@ -151,13 +152,13 @@ impl Igb {
     }
 
     /// Raises causes that are no queue's.
-    pub(super) fn set_cause(&mut self, now: Ps, bits: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn set_cause(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         let bits = bits & Reg::Icr.info().mask;
         self.raise(now, bits, bits, 0, ports);
     }
 
     /// Software raises extended causes, and enables those that EIAM names.
-    pub(super) fn write_eics(&mut self, now: Ps, bits: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn write_eics(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         if self.masks_by_access() {
             let enabled = bits & self.regs.get(Reg::Eiam) & self.extended_causes();
             let before = self.asserting();
@@ -168,7 +169,7 @@ impl Igb {
     }
 
     /// Causes come: bits of ICR, of which `other` are no queue's, and bits of EICR.
-    fn raise(&mut self, now: Ps, causes: u32, other: u32, bits: u32, ports: &mut dyn NicPorts) {
+    fn raise(&mut self, now: Ps, causes: u32, other: u32, bits: u32, ports: &mut dyn FunctionPorts) {
         let before = self.asserting();
         let known = self.regs.get(Reg::Icr);
         self.regs.set(Reg::Icr, known | causes);
@@ -190,7 +191,7 @@ impl Igb {
     }
 
     /// Causes or masks have changed; before, these vectors asserted.
-    fn masks_changed(&mut self, now: Ps, before: u32, ports: &mut dyn NicPorts) {
+    fn masks_changed(&mut self, now: Ps, before: u32, ports: &mut dyn FunctionPorts) {
         if self.several_vectors() {
             self.chip.irq.wanted |= self.asserting() & !before;
         }
@@ -199,7 +200,7 @@ impl Igb {
 
     /// ICR as software reads it. That clears it unless GPIE says that it must not: while no cause is masked in, or one asserts,
     /// it always does.
-    pub(super) fn read_icr(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u32 {
+    pub(super) fn read_icr(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u32 {
         let (causes, mask) = (self.regs.get(Reg::Icr), self.regs.get(Reg::Ims));
         let asserted = causes & mask != 0;
         if asserted || mask == 0 || self.regs.has(Reg::Gpie, gpie::NSICR) {
@@ -230,7 +231,7 @@ impl Igb {
     }
 
     /// EICR as software reads it, which clears it where there is one interrupt for all.
-    pub(super) fn read_eicr(&mut self, now: Ps, ports: &mut dyn NicPorts) -> u32 {
+    pub(super) fn read_eicr(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u32 {
         let causes = self.regs.get(Reg::Eicr);
         self.acknowledge_extended(!0);
         if !self.several_vectors() {
@@ -246,7 +247,7 @@ impl Igb {
         now: Ps,
         reg: Reg,
         value: u32,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let before = self.asserting();
         if reg == Reg::Icr {
@@ -257,7 +258,7 @@ impl Igb {
     }
 
     /// Software enables causes: of those that are in ICR already it learns as of new ones.
-    pub(super) fn write_ims(&mut self, now: Ps, bits: u32, ports: &mut dyn NicPorts) {
+    pub(super) fn write_ims(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         let news = bits & !self.regs.get(Reg::Ims) & self.regs.get(Reg::Icr) & !(cause::RXDW | cause::TXDW);
         let before = self.asserting();
         self.regs.set(Reg::Ims, self.regs.get(Reg::Ims) | bits);
@@ -269,7 +270,7 @@ impl Igb {
     }
 
     /// Drives the line, and sends messages, as causes, masks and moderation say.
-    pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         if self.several_vectors() {
             self.lower(now, ports);
             self.send_vectors(now, ports);
@@ -278,7 +279,7 @@ impl Igb {
         }
     }
 
-    fn lower(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    fn lower(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.chip.irq.line.cancel();
         if self.chip.irq.level {
             self.chip.irq.level = false;
@@ -293,7 +294,7 @@ impl Igb {
         Ps::from_us(u64::from(interval >> EITR_SHIFT))
     }
 
-    fn drive_line(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    fn drive_line(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         if self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) == 0 {
             return self.lower(now, ports);
         }
@@ -310,7 +311,7 @@ impl Igb {
                 ports.raise(now, 0);
             }
             Turn::Later => {}
-            Turn::WakeAt(at) => ports.wake_at(at, Event::Chip(LINE)),
+            Turn::WakeAt(at) => wake(ports, at, Event::Chip(LINE)),
         }
     }
 
@@ -320,7 +321,7 @@ impl Igb {
     }
 
     /// Sends the messages of wanted vectors whose turn it is.
-    fn send_vectors(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    fn send_vectors(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         let asserting = self.asserting();
         let gone = self.chip.irq.wanted & !asserting;
         self.chip.irq.wanted &= asserting;
@@ -332,12 +333,12 @@ impl Igb {
             match self.chip.irq.vectors[vector].turn(now, interval, delay) {
                 Turn::Now => self.send_vector(now, vector, ports),
                 Turn::Later => {}
-                Turn::WakeAt(at) => ports.wake_at(at, Event::Chip(vector as u8)),
+                Turn::WakeAt(at) => wake(ports, at, Event::Chip(vector as u8)),
             }
         }
     }
 
-    fn send_vector(&mut self, now: Ps, vector: usize, ports: &mut dyn NicPorts) {
+    fn send_vector(&mut self, now: Ps, vector: usize, ports: &mut dyn FunctionPorts) {
         let bit = 1 << vector;
         self.chip.irq.wanted &= !bit;
         if self.regs.has(Reg::Gpie, gpie::EIAME) {
@@ -350,7 +351,7 @@ impl Igb {
     }
 
     /// An interval may be over.
-    pub(super) fn vector_woken(&mut self, now: Ps, vector: u8, ports: &mut dyn NicPorts) {
+    pub(super) fn vector_woken(&mut self, now: Ps, vector: u8, ports: &mut dyn FunctionPorts) {
         let moderation = match vector {
             LINE => &mut self.chip.irq.line,
             _ => match self.chip.irq.vectors.get_mut(usize::from(vector)) {
@@ -360,7 +361,7 @@ impl Igb {
         };
         match moderation.timer.wake(now) {
             Wake::Ignore => {}
-            Wake::Again(at) => ports.wake_at(at, Event::Chip(vector)),
+            Wake::Again(at) => wake(ports, at, Event::Chip(vector)),
             Wake::Expired => self.update_irq(now, ports),
         }
     }

@@ -19,25 +19,25 @@ mod phy;
 pub mod regs;
 mod steer;
 
+use doorbell_pcie::{FunctionIdentity, FunctionPorts};
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
+use super::Controller;
+use super::bits::rctl;
 use super::chip::{At, Chip, Common, Regs, SegmentationCount, common_registers};
 use super::queues::{Queue, QueuesOn};
 use super::rx::{DescriptorType, Examined, FrameNotes};
 use super::tx::Descriptor;
-use super::{Controller, NicPorts};
 use crate::config::NicConfig;
-use crate::identity::PciIdentity;
 use crate::parts::dma::Moved;
 use crate::parts::headers::Headers;
 use crate::parts::ring::Thresholds;
-use super::bits::rctl;
 use bits::{cause, dctl, eerd, fcrtl, rxd, srrctl, tdwbal};
 use interrupts::QueueCause;
 use regs::Reg;
 
-pub use identity::{IDENTITY, IO_BYTES, MESSAGE_BYTES, MMIO_BYTES, VECTORS};
+pub use identity::{IO_BYTES, MESSAGE_BYTES, MMIO_BYTES, VECTORS};
 pub use regs::register_reference;
 
 /// An 82576.
@@ -69,14 +69,18 @@ impl Chip for E82576 {
     type Context = descriptor::Context;
 
     const REG: Common<Reg> = common_registers!(Reg);
-    const IDENTITY: &'static PciIdentity = &IDENTITY;
-    const STATE: (&'static str, u32) = ("igb", 6);
+    const IO_BAR: u8 = identity::IO_BAR;
+    const STATE_VERSION: u32 = 6;
     const QUEUES: usize = QUEUES;
     const LONGEST_SENT: usize = 9728;
     const LOW_MARK: u32 = fcrtl::RTL;
     const EERD: (u32, u32) = (eerd::ADDRESS_SHIFT, eerd::DONE);
     const DELAYED: u8 = 0;
     const TSCTC: SegmentationCount = SegmentationCount::Packets;
+
+    fn identity() -> FunctionIdentity {
+        identity::identity()
+    }
 
     fn new(config: &NicConfig, index: usize) -> E82576 {
         E82576 {
@@ -115,11 +119,11 @@ impl Chip for E82576 {
         nic.stored(at)
     }
 
-    fn read(nic: &mut Igb, now: Ps, at: At<E82576>, ports: &mut dyn NicPorts) -> u32 {
+    fn read(nic: &mut Igb, now: Ps, at: At<E82576>, ports: &mut dyn FunctionPorts) -> u32 {
         nic.read_register(now, at, ports)
     }
 
-    fn write(nic: &mut Igb, now: Ps, at: At<E82576>, value: u32, ports: &mut dyn NicPorts) {
+    fn write(nic: &mut Igb, now: Ps, at: At<E82576>, value: u32, ports: &mut dyn FunctionPorts) {
         nic.write_register(now, at, value, ports);
     }
 
@@ -136,15 +140,15 @@ impl Chip for E82576 {
         all
     }
 
-    fn raise_cause(nic: &mut Igb, now: Ps, bits: u32, ports: &mut dyn NicPorts) {
+    fn raise_cause(nic: &mut Igb, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         nic.set_cause(now, bits, ports);
     }
 
-    fn update_interrupts(nic: &mut Igb, now: Ps, ports: &mut dyn NicPorts) {
+    fn update_interrupts(nic: &mut Igb, now: Ps, ports: &mut dyn FunctionPorts) {
         nic.update_irq(now, ports);
     }
 
-    fn timer(nic: &mut Igb, now: Ps, number: u8, ports: &mut dyn NicPorts) {
+    fn timer(nic: &mut Igb, now: Ps, number: u8, ports: &mut dyn FunctionPorts) {
         nic.vector_woken(now, number, ports);
     }
 
@@ -241,14 +245,13 @@ impl Chip for E82576 {
         queue: usize,
         frames: &[u32],
         [before, after]: [u32; 2],
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         for bytes in frames {
             nic.regs.count(Reg::Rpthc);
             nic.regs.count_bytes(Reg::Hgorcl, Reg::Hgorch, *bytes as usize);
         }
-        let minimum =
-            (nic.regs.at(Reg::Srrctl, queue) >> srrctl::RDMTS_SHIFT & 0x1f) * RDMTS_DESCRIPTORS;
+        let minimum = (nic.regs.at(Reg::Srrctl, queue) >> srrctl::RDMTS_SHIFT & 0x1f) * RDMTS_DESCRIPTORS;
         let few = minimum != 0 && before > minimum && after <= minimum;
         if few {
             nic.regs.count(Reg::Rxdmtc);
@@ -290,7 +293,7 @@ impl Chip for E82576 {
         now: Ps,
         queue: usize,
         _: (bool, bool),
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         nic.queue_cause(now, queue, QueueCause::Sent, 0, ports);
     }

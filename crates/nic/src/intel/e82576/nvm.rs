@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bits::eec;
-use super::identity::IDENTITY;
+use super::identity::identity;
 use crate::MacAddress;
 use crate::intel::eeprom;
 
@@ -23,6 +23,7 @@ pub(crate) struct Nvm {
 impl Nvm {
     /// A part as the factory would program it for a card with this address, which asks drivers to use PAUSE or not.
     pub fn new(mac: MacAddress, pause: bool) -> Nvm {
+        let ids = identity();
         let mut words = vec![0xffffu16; WORDS];
         eeprom::put_station(&mut words, mac);
         for (at, word) in [
@@ -30,10 +31,10 @@ impl Nvm {
             (0x04, 0x8911), // LEDs: their defaults
             (0x05, 0x1000), // version
             (0x0a, 0x4003), // initialisation control 1: valid, load the IDs below
-            (0x0b, IDENTITY.subsystem),
-            (0x0c, IDENTITY.subsystem_vendor),
-            (0x0d, IDENTITY.device),
-            (0x0e, IDENTITY.vendor),
+            (0x0b, ids.subsystem),
+            (0x0c, ids.subsystem_vendor),
+            (0x0d, ids.device),
+            (0x0e, ids.vendor),
             (0x0f, eeprom::control_2(pause)),
             (0x16, 0x0018), // MSI-X: 25 vectors
             (0x24, 0x0000), // initialisation control 3: no wake-up

@@ -1,8 +1,8 @@
 //! What the chip finds out about a received frame: checksums (§7.1, RXCSUM), the packet checksum or the hash, headers to split off
 //! (PSRTYPE). Not checked: fragments, what hides behind more than one VLAN tag.
 
-use super::bits::{rfctl, rxcsum, rxd};
 use super::E82576;
+use super::bits::{rfctl, rxcsum, rxd};
 use super::regs::Reg;
 use crate::intel::chip::Regs;
 use crate::intel::rx::FrameNotes;
@@ -40,7 +40,13 @@ pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, notes:
 }
 
 /// With RXCSUM.PCSD the descriptor has the hash, without it the packet's checksum and IPv4's identification.
-pub(super) fn sum_packet(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, hash: u32, notes: &mut FrameNotes) {
+pub(super) fn sum_packet(
+    bytes: &[u8],
+    headers: &Headers,
+    regs: &Regs<E82576>,
+    hash: u32,
+    notes: &mut FrameNotes,
+) {
     let rxcsum = regs.get(Reg::Rxcsum);
     if rxcsum & rxcsum::PCSD != 0 {
         notes.hash = hash;

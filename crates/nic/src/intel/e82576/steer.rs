@@ -1,9 +1,9 @@
 //! Which receive queue a frame goes to (§7.1, §8.11): the EtherType filters, then the SYN filter and the 5-tuple filters, whichever RFCTL puts
 //! first, then RSS, then the default queue. Filters look at IPv4 alone. Not modelled: pools, VLAN priorities.
 
+use super::E82576;
 use super::QUEUES;
 use super::bits::{filter, mrqc, rfctl, rxd};
-use super::E82576;
 use super::regs::Reg;
 use crate::intel::chip::Regs;
 use crate::parts::headers::{Headers, Network, Transport};

@@ -6,6 +6,7 @@
 //! or the chip has no unused descriptor of it left: a polling driver never waits, unless `write_back_wait` says that descriptors
 //! gather, by number or by cache line.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::{Observed, Ps, log};
@@ -13,7 +14,7 @@ use doorbell_sim::{Observed, Ps, log};
 use super::layout::Layout;
 use super::{Completed, DescriptorType, RxQueue, Watched};
 use crate::intel::bits::rxd;
-use crate::intel::{Chip, Controller, Event, NicPorts, Queue};
+use crate::intel::{Chip, Controller, Event, Queue, wake};
 use crate::parts::dma::{Lane, Moved, Piece, Requested, Write};
 use crate::parts::engine::Ready;
 use crate::parts::ring::Run;
@@ -27,7 +28,7 @@ fn padding(addr: u64, len: u32, buffer: usize) -> u32 {
 
 impl<C: Chip> Controller<C> {
     /// Does whatever can be done now. Work is bounded by the descriptors on the chip.
-    pub(in crate::intel) fn rx_advance(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(in crate::intel) fn rx_advance(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         if !self.bus_master {
             return;
         }
@@ -52,7 +53,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Descriptors have come that software has given: the buffers are the device's.
-    pub(in crate::intel) fn rx_fetched(&mut self, queue: usize, run: Run, ports: &mut dyn NicPorts) {
+    pub(in crate::intel) fn rx_fetched(&mut self, queue: usize, run: Run, ports: &mut dyn FunctionPorts) {
         let bytes = C::buffer_bytes(&self.regs, queue)[0] as u64;
         self.rx.queues[queue].ring.fetched(run, ports, |ports, _, buffers| {
             if buffers[0] != 0 {
@@ -63,7 +64,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Frames from the packet buffer to the buffers of cached descriptors. The last write's wake-up is held back.
-    fn rx_dispatch(&mut self, now: Ps, ports: &mut dyn NicPorts) -> Option<Requested> {
+    fn rx_dispatch(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> Option<Requested> {
         let mut held = None;
         while self.rx.writes_in_flight < self.config.writes_in_flight.into() {
             let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
@@ -96,7 +97,8 @@ impl<C: Chip> Controller<C> {
     fn finish_null(&mut self, queue: usize) {
         self.stats.rx_null_descriptors += 1;
         let done = u64::from(rxd::DD);
-        let second = if C::descriptor_type(&self.regs, queue) == DescriptorType::Legacy { done << 32 } else { done };
+        let second =
+            if C::descriptor_type(&self.regs, queue) == DescriptorType::Legacy { done << 32 } else { done };
         let nothing = Completed {
             words: [0, second],
             pieces: [(0, 0); 2],
@@ -113,7 +115,7 @@ impl<C: Chip> Controller<C> {
         queue: usize,
         layout: &Layout,
         mut held: Option<Requested>,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) -> Option<Requested> {
         let front = self.rx.dispatched;
         let [room, _] = C::buffer_bytes(&self.regs, queue);
@@ -171,7 +173,8 @@ impl<C: Chip> Controller<C> {
     fn rx_drops(&self, queue: usize) -> bool {
         let ring = self.ring(Queue::receive(queue));
         C::drops_without_descriptors(&self.regs, queue)
-            && self.rx.cursor == 0 && self.rx.queues[queue].ring.is_exhausted(ring.as_ref())
+            && self.rx.cursor == 0
+            && self.rx.queues[queue].ring.is_exhausted(ring.as_ref())
     }
 
     fn rx_drop_front(&mut self, now: Ps, queue: usize) {
@@ -193,12 +196,12 @@ impl<C: Chip> Controller<C> {
 
     /// Whether the engine can write `len` bytes now. If it is busy it is woken when it is not; room for
     /// bytes comes with the completion of a write.
-    fn rx_engine_takes(&mut self, now: Ps, len: usize, ports: &mut dyn NicPorts) -> bool {
+    fn rx_engine_takes(&mut self, now: Ps, len: usize, ports: &mut dyn FunctionPorts) -> bool {
         match self.rx.engine.ready(now) {
             Ready::Now => {}
             Ready::Later => return false,
             Ready::WakeAt(at) => {
-                ports.wake_at(at, Event::Receiver);
+                wake(ports, at, Event::Receiver);
                 return false;
             }
         }
@@ -213,7 +216,7 @@ impl<C: Chip> Controller<C> {
         offset: u32,
         len: u32,
         last: bool,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         self.rx.writes_in_flight -= 1;
         self.rx.write_bytes_in_flight -= u64::from(len);
@@ -233,7 +236,7 @@ impl<C: Chip> Controller<C> {
         now: Ps,
         queue: usize,
         run: Run,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let of = Queue::receive(queue);
         let free_before = self.regs.ring_given::<C>(of);

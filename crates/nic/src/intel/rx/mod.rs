@@ -8,11 +8,12 @@
 mod engine;
 mod layout;
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Frame, FrameId, Observed, PhysAddr, Ps, RxStamps, log};
 use serde::{Deserialize, Serialize};
 
 use super::bits::{cause, ctrl, rctl, rxd};
-use super::{Chip, Controller, NicPorts, Queue};
+use super::{Chip, Controller, Queue};
 use crate::parts::checksum;
 use crate::parts::drops::{ArrivalState, DropClass, classify};
 use crate::parts::engine::Engine;
@@ -198,7 +199,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A frame's last bit has arrived, from the wire or looped back.
-    pub(super) fn arrive(&mut self, now: Ps, frame: Frame, looped: bool, ports: &mut dyn NicPorts) {
+    pub(super) fn arrive(&mut self, now: Ps, frame: Frame, looped: bool, ports: &mut dyn FunctionPorts) {
         let bytes = frame.len_with_fcs();
         self.stats.rx_arrived += 1;
         self.stats.rx_arrived_bytes += bytes as u64;
@@ -273,7 +274,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// A frame for this station: it enters the packet buffer if its queue is on and there is room.
-    fn admit(&mut self, now: Ps, (frame, looped): (Frame, bool), status: u32, ports: &mut dyn NicPorts) {
+    fn admit(&mut self, now: Ps, (frame, looped): (Frame, bool), status: u32, ports: &mut dyn FunctionPorts) {
         let wire_bytes = frame.len_with_fcs();
         let (cast, fcs_bad) = (Cast::of(&frame.bytes), frame.fcs_bad);
         let id = ports.recognise(&frame.bytes);
@@ -327,7 +328,7 @@ impl<C: Chip> Controller<C> {
         now: Ps,
         wire_bytes: usize,
         (queue, class): (usize, Option<DropClass>),
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         self.rx_note_wait(now);
         match class {

@@ -5,12 +5,13 @@
 //! reached, or the chip has nothing more to do: a polling driver never waits. With head write-back the head is written
 //! instead, once for what would have been a burst.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::{Ps, TxStamps, log};
 
 use super::{Done, Tx, TxQueue};
 use crate::intel::bits::txd;
-use crate::intel::{Chip, Controller, Event, NicPorts, Queue};
+use crate::intel::{Chip, Controller, Event, Queue, wake};
 use crate::parts::dma::{Lane, Moved, Piece, Read};
 use crate::parts::engine::Ready;
 use crate::parts::jobs::{Fetched, Job};
@@ -31,7 +32,7 @@ enum Request {
 
 impl<C: Chip> Controller<C> {
     /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
-    pub(in crate::intel) fn tx_advance(&mut self, now: Ps, ports: &mut dyn NicPorts) {
+    pub(in crate::intel) fn tx_advance(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.tx.outlet.release(now);
         let blocked = self.transmitter_on() && self.tx_request(now, ports);
         let malformed = self.stats.tx_malformed;
@@ -53,7 +54,7 @@ impl<C: Chip> Controller<C> {
 
     /// Asks for buffers, queue after queue, as far as the reads in flight and the packet buffer allow. True if it is the packet
     /// buffer that has no room.
-    fn tx_request(&mut self, now: Ps, ports: &mut dyn NicPorts) -> bool {
+    fn tx_request(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> bool {
         let on = self.on.transmit;
         let mut idle = 0;
         while idle < on.count_ones() {
@@ -72,7 +73,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Asks for the buffers of a queue's next packet.
-    fn tx_request_packet(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) -> Request {
+    fn tx_request_packet(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) -> Request {
         loop {
             let of = &mut self.tx.queues[queue];
             let Some(job) = of.jobs.get(of.requested).copied() else {
@@ -100,7 +101,7 @@ impl<C: Chip> Controller<C> {
                 Ready::Now => {}
                 Ready::Later => return Request::Busy,
                 Ready::WakeAt(at) => {
-                    ports.wake_at(at, Event::Sender);
+                    wake(ports, at, Event::Sender);
                     return Request::Busy;
                 }
             }
@@ -109,7 +110,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Asks for the next `len` bytes of a job's buffer.
-    fn tx_request_piece(&mut self, now: Ps, queue: usize, job: Job, len: u32, ports: &mut dyn NicPorts) {
+    fn tx_request_piece(&mut self, now: Ps, queue: usize, job: Job, len: u32, ports: &mut dyn FunctionPorts) {
         let offset = u64::from(job.len - job.to_request);
         let frame_offset = self.tx_frame_offset(queue);
         let tag = self.tag(Queue::transmit(queue), Moved::Read);
@@ -181,7 +182,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Write-backs as the threshold says, and the head past what needs none.
-    fn tx_write_back(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) {
+    fn tx_write_back(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) {
         let of = Queue::transmit(queue);
         let threshold = C::thresholds(&self.regs, of).write_back as usize;
         if threshold == 0 {
@@ -203,7 +204,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Writes back everything that has gathered, in one burst with what lies between.
-    pub(in crate::intel) fn tx_flush(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) {
+    pub(in crate::intel) fn tx_flush(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) {
         let of = Queue::transmit(queue);
         let burst = C::thresholds(&self.regs, of).write_back != 0;
         let ring = &mut self.tx.queues[queue].ring;
@@ -215,12 +216,12 @@ impl<C: Chip> Controller<C> {
     }
 
     /// The head passes descriptors at the front that need no report.
-    fn tx_pass_silent(&mut self, now: Ps, queue: usize, ports: &mut dyn NicPorts) {
+    fn tx_pass_silent(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) {
         let silent = self.tx.queues[queue].ring.pass_silent();
         self.tx_move_head(now, queue, silent, ports);
     }
 
-    fn tx_move_head(&mut self, now: Ps, queue: usize, steps: u32, ports: &mut dyn NicPorts) {
+    fn tx_move_head(&mut self, now: Ps, queue: usize, steps: u32, ports: &mut dyn FunctionPorts) {
         if steps == 0 {
             return;
         }
@@ -236,7 +237,7 @@ impl<C: Chip> Controller<C> {
         now: Ps,
         queue: usize,
         run: Run,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let (mut at_once, mut later) = (false, false);
         let head = C::head_address(&self.regs, queue);
@@ -263,7 +264,7 @@ impl<C: Chip> Controller<C> {
         now: Ps,
         queue: usize,
         run: Run,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         let place = self.ring(Queue::transmit(queue));
         let first = place.map_or(0, |place| place.index_of(run.addr));

@@ -1,6 +1,7 @@
 //! Putting packets together: bytes arrive, descriptors retire, and at the end of a packet (or of a segment) a frame goes into the
 //! packet buffer.
 
+use doorbell_pcie::FunctionPorts;
 use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::{Frame, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Context, Descriptor, sums};
 use crate::intel::bits::{ctrl, tctl, txd};
 use crate::intel::chip::SegmentationCount;
-use crate::intel::{Chip, Controller, NicPorts};
+use crate::intel::{Chip, Controller};
 use crate::parts::{checksum, offload};
 
 /// The index of the context for segmentation, of chips that have one for it (82540EM).
@@ -76,7 +77,7 @@ impl<C: Chip> Controller<C> {
         queue: usize,
         addr: u64,
         len: u32,
-        ports: &mut dyn NicPorts,
+        ports: &mut dyn FunctionPorts,
     ) {
         self.tx.reads_in_flight -= 1;
         // Descriptors without bytes may stand before the one that the bytes belong to.
@@ -204,7 +205,9 @@ impl<C: Chip> Controller<C> {
         // What the last descriptor says is not known yet; drivers say the same in all of a packet's descriptors.
         let of_context = packet.context.vlan();
         let ending = match self.tx.queues[queue].jobs.front().map(|job| C::descriptor(job.words)) {
-            Some(Descriptor::Data { command, vlan, .. }) => Ending { command, vlan: vlan.unwrap_or(of_context) },
+            Some(Descriptor::Data { command, vlan, .. }) => {
+                Ending { command, vlan: vlan.unwrap_or(of_context) }
+            }
             _ => Ending { command: txd::IFCS, vlan: of_context },
         };
         let mut at = header;
