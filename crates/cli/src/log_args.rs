@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_sim::log::{self, COMPONENTS, LEVELS, Wishes};
+use doorbell_sim::log::{self, COMPONENTS, LEVELS, LogFilter};
 
 /// The heading of options that every command has.
 pub const EVERYWHERE: &str = "Of every command";
@@ -17,8 +17,8 @@ pub struct LogArgs {
     /// Tell what components do (`doorbell help log`)
     ///
     /// Such as nic=debug,pcie=trace.
-    #[arg(long, global = true, help_heading = EVERYWHERE, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = Wishes::parse, hide_env_values = true)]
-    log: Option<Wishes>,
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = LogFilter::parse, hide_env_values = true)]
+    log: Option<LogFilter>,
     /// Where the log goes instead of standard error
     #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE, hide_short_help = true)]
     log_file: Option<PathBuf>,

@@ -143,7 +143,7 @@ fn decimal(millionths: u64) -> String {
     format!("{whole}{point}{fraction}")
 }
 
-doorbell_sim::spelt_as_text!(
+doorbell_sim::text_schema!(
     Rate,
     "a rate such as \"5Mpps\", \"10Gbps\" (layer 2), \"10Gbps-l1\", \"40%\" of the line, or \"2x\" the streams' own",
     &["pps", "kpps", "Mpps", "bps", "kbps", "Mbps", "Gbps", "%", "x"]

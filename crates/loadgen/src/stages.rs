@@ -210,12 +210,12 @@ impl StageBook {
             trip.intended,
             trip.actual,
             rx.arrived,
-            rx.dma_begun,
+            rx.dma_started,
             rx.in_memory,
             rx.visible,
             tx.doorbell,
             tx.fetched,
-            tx.dma_begun,
+            tx.dma_started,
             tx.read,
             tx.first_bit,
             trip.returned,
@@ -283,13 +283,13 @@ mod tests {
     use super::*;
 
     fn rx(at: u64) -> RxStamps {
-        let [arrived, dma_begun, in_memory, visible] = [0, 1, 3, 6].map(|step| Ps(at + step));
-        RxStamps { arrived, dma_begun, in_memory, visible, queue: 3 }
+        let [arrived, dma_started, in_memory, visible] = [0, 1, 3, 6].map(|step| Ps(at + step));
+        RxStamps { arrived, dma_started, in_memory, visible, queue: 3 }
     }
 
     fn tx(at: u64) -> TxStamps {
-        let [doorbell, fetched, dma_begun, read, first_bit] = [0, 5, 11, 18, 26].map(|step| Ps(at + step));
-        TxStamps { doorbell, fetched, dma_begun, read, first_bit, queue: 2, hart: Some(1) }
+        let [doorbell, fetched, dma_started, read, first_bit] = [0, 5, 11, 18, 26].map(|step| Ps(at + step));
+        TxStamps { doorbell, fetched, dma_started, read, first_bit, queue: 2, hart: Some(1) }
     }
 
     fn trip(sequence: u64, sent: u64, returned: u64) -> RoundTrip {

@@ -1,19 +1,20 @@
-//! A device's access: direct cache access, the mechanism, and what a device on the die does instead.
+//! A device's access: direct cache access, and the rules of on-die devices.
 //!
-//! The rules of the root complex, each of which has a test of that name in `device_tests.rs`:
-//! a write of a whole line that the LLC has updates it in place, in whatever way it is; otherwise room is made in the DCA
-//! ways. Copies in private caches go either way. A write of a part merges with the newest copy, which comes from memory
-//! where there is none. A read is served from the newest copy, changes nobody's state, and takes no room unless the
-//! policy says so. A policy may have a line of a sent frame dropped afterwards. With direct cache access off, writes go to memory and take copies away; reads still find them.
+//! Rules of the root complex; `device_tests.rs` has a test for each. A write of a whole line updates it in
+//! place if the LLC has it, in whatever way; otherwise it is allocated in the DCA ways. Copies in private
+//! caches are invalidated in both cases. A partial write merges with the newest copy, which is read from
+//! memory if no cache has the line. A read is served from the newest copy, changes no other cache's state,
+//! and allocates only if the policy says so. A policy may drop a line of a transmitted frame afterwards. With
+//! direct cache access off, writes go to memory and invalidate copies; reads still hit them.
 //!
-//! A device that enters at the last-level cache ([`Entry::Llc`]) takes a port of it and no link of the root complex. Its writes go where
-//! the policy says; with direct cache access off they take room in the ways that cores' lines may take, since that
-//! policy says what the root complex may do, and a cache in front of memory keeps what is written to it.
-//! ([`Entry::LlcHeaders`]) is the same but for payload, which goes to memory whatever the policy says.
-//! One that enters at the memory bus ([`Entry::MemoryBus`]) has rules of its own, in `memory_bus.rs`.
+//! A device that enters at the last-level cache ([`Entry::Llc`]) takes one of its ports and no root complex
+//! link. Its writes go where the policy says. With direct cache access off they are allocated in the cores'
+//! ways: that policy governs the root complex, and a memory-side cache keeps what is written to it.
+//! [`Entry::LlcHeaders`] is the same, except that payload always goes to memory. [`Entry::MemoryBus`] has its
+//! own rules, in `memory_bus.rs`.
 //!
-//! A written line can be used as soon as the write is visible. A core that asks for it at an earlier time than the write's,
-//! which it can since writes are priced ahead, does not wait for it.
+//! A written line is usable as soon as the write is visible. Writes are timed ahead, so a core may request
+//! the line at an earlier time than the write; it then does not wait for the write.
 
 use doorbell_sim::Ps;
 use doorbell_sim::memory::{DmaAccess, Entry, HostMemory, LINE_BYTES, Level};
@@ -43,23 +44,23 @@ impl<M: MainMemory> HostMemory for MemorySystem<M> {
         done
     }
 
-    fn device_asks(&mut self, now: Ps) {
+    fn advance_to(&mut self, now: Ps) {
         self.come_to(self.clock.edge_at_or_before(now));
     }
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// A device's read that changes state and counters and takes no time.
+    /// A device's read that changes state and counters but takes no time.
     pub fn warm_device_read(&mut self, addr: PhysAddr, bytes: u32, access: DmaAccess) {
         self.read_line::<false>(Ps::ZERO, addr, bytes, access);
     }
 
-    /// A device's write that changes state and counters and takes no time.
+    /// A device's write that changes state and counters but takes no time.
     pub fn warm_device_write(&mut self, addr: PhysAddr, bytes: u32, access: DmaAccess) {
         self.write_line::<false>(Ps::ZERO, addr, bytes, access);
     }
 
-    /// Software has given a device a buffer for frames to come, and the device knows of it: nobody will ask for what it holds.
+    /// Software has returned a receive buffer to the device, so its old contents will not be read again.
     pub fn buffer_returned(&mut self, device: u8, addr: PhysAddr, bytes: u64) {
         if !self.steering.policy(device).invalidate.drops_returned() {
             return;
@@ -72,8 +73,8 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// When a device's request for a line that enters at `now` has been looked up in the LLC, after `bytes` that come with it. On the
-    /// memory bus it is only seen there, and at once.
+    /// Returns when the LLC look-up of a device's request is done. The request enters at `now` and carries
+    /// `bytes`. On the memory bus the caches snoop it at once.
     fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64, (line, device): (u32, u8)) -> u64 {
         if !TIMED {
             return 0;
@@ -96,20 +97,20 @@ impl<M: MainMemory> MemorySystem<M> {
         self.llc_port(line, there) + self.llc.latency
     }
 
-    /// When the line in a private cache is at hand that a device reads.
+    /// Returns when the line that a device reads arrives from a private cache.
     pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: Moment) -> u64 {
         self.traffic.snoops += 1;
         self.line_of_copy::<TIMED>(private, false, looked, Asker::Home).at
     }
 
-    /// An access that is not to RAM: to the interconnect and back.
+    /// An access to an address that is not RAM: a round trip on the interconnect.
     fn no_ram(&mut self, now: Ps) -> Ps {
         self.devices.outside_ram += 1;
         let there = self.clock.edge_at_or_after(now) + 2 * self.io_latency;
         self.time(there)
     }
 
-    /// Gives a line the class of the device's access, here and where it is kept.
+    /// Sets the line's class to that of the device's access, in RAM's table and in the LLC.
     fn reclass(&mut self, slot: Option<Slot>, line: u32, class: DataClass, access: Access) {
         self.classes.set(line, class, access);
         if let Some(slot) = slot {
@@ -162,8 +163,8 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Nobody will ask for the line's contents again: it leaves all caches, and nothing is written to memory. That takes no time of the
-    /// read's, as nothing waits for it, and no port: it comes with the read's own look-up.
+    /// Drops a line whose contents will not be used again from all caches, without a write-back. This takes
+    /// no time, as nothing waits for it, and no port: it shares the read's look-up.
     fn drop_consumed(&mut self, line: u32) {
         let private = self.probe(None, line, Probe::Take);
         let slot = self.llc.tags.find(line);
@@ -173,7 +174,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.devices.dropped_dirty += u64::from(is_dirty);
     }
 
-    /// A read that has been looked up in the LLC: when the newest copy is there.
+    /// A read after its LLC look-up; returns when the newest copy is there.
     fn read_through_llc<const TIMED: bool>(
         &mut self,
         line: u32,
@@ -205,7 +206,7 @@ impl<M: MainMemory> MemorySystem<M> {
         data
     }
 
-    /// Brings a line that no cache has, for a device's read.
+    /// Reads a line that no cache has from memory, for a device.
     fn read_for_device<const TIMED: bool>(
         &mut self,
         line: u32,
@@ -292,7 +293,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.devices.private_invalidations += u64::from(private.present);
     }
 
-    /// What had been written by a device and was not used never will be.
+    /// Counts a device-written line that is overwritten before its first use.
     fn overwrite(&mut self, slot: Option<Slot>, private: &Found) {
         let in_llc = slot.is_some_and(|slot| self.llc.tags.flags(slot).is_fresh());
         self.devices.fresh_overwritten += u64::from(in_llc || private.fresh);
@@ -301,7 +302,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// When the newest copy of a line of which a part is written is at hand.
+    /// Returns when the newest copy of a partially written line is at hand.
     fn newest<const TIMED: bool>(
         &mut self,
         line: u32,
@@ -333,8 +334,8 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Puts a written line, which no private cache has any more and which is at its slice or on the memory bus, where it shall go.
-    /// Returns when it is visible.
+    /// Puts a written line at its placement and returns when it is visible. The line is at its slice or on
+    /// the memory bus, and no private cache has it any more.
     fn put<const TIMED: bool>(
         &mut self,
         line: u32,
@@ -388,7 +389,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.clock.edge_at_or_after(accepted)
     }
 
-    /// Puts a written line into a hart's L2; an inclusive LLC takes a copy too, others give theirs up.
+    /// Puts a written line into a hart's L2. An inclusive LLC also gets a copy; other kinds drop theirs.
     fn put_into_l2<const TIMED: bool>(
         &mut self,
         hart: usize,
@@ -421,7 +422,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let there = self.harts[hart].from.take_many(head, 64, self.llc.now).1.max(tail) + self.latency;
         let room = self.to_core(hart, there);
         let room = self.fill_l2::<true>(hart, line, written, (room, Level::Llc));
-        // As elsewhere, who reads at an earlier time does not wait for the write.
+        // As elsewhere, a reader with an earlier time does not wait for the write.
         let slot = self.harts[hart].l2.tags.find(line).expect("the line was put in");
         self.harts[hart].l2.tags.set_ready(slot, 0, 0);
         self.to_shared(hart, room)

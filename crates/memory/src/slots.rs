@@ -344,7 +344,7 @@ impl<E: Entry> Slots<E> {
 /// A ring as one piece of bytes. There are dozens of rings with thousands of entries: number by number they took most of the
 /// time of saving and restoring a timed machine.
 mod words {
-    use doorbell_sim::snapshot::piece;
+    use doorbell_sim::snapshot::byte_string;
     use serde::de::{Deserializer, Error};
     use serde::ser::Serializer;
 

@@ -103,7 +103,7 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
             _ => rng.below(80_000),
         });
         let hart = rng.below(clocks.len() as u64) as usize;
-        system.device_asks(now);
+        system.advance_to(now);
         system.hart_comes_to(hart, 0, Clock::new(clocks[hart]).edge_at_or_before(now));
         let then = now + Ps(rng.below(1_000_000));
         let access = core_access(&mut rng, step);

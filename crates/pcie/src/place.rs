@@ -63,7 +63,7 @@ impl FromStr for Place {
     }
 }
 
-doorbell_sim::spelt_as_text!(
+doorbell_sim::text_schema!(
     Place,
     "a place of a PCI function such as \"03.0\", or \"0:03.0\" behind bridge 0",
     &[]

@@ -49,7 +49,7 @@ impl FromStr for MacAddr {
     }
 }
 
-doorbell_sim::spelt_as_text!(MacAddr, "an Ethernet address such as \"52:54:00:12:34:56\"", &[]);
+doorbell_sim::text_schema!(MacAddr, "an Ethernet address such as \"52:54:00:12:34:56\"", &[]);
 
 impl Serialize for MacAddr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

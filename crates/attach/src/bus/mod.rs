@@ -67,7 +67,7 @@ impl Bus {
     }
 
     /// Something is asked for at `now`: what was over before, and before the present, may be forgotten.
-    fn forget_until(&mut self, now: Ps) {
+    fn forget_ended(&mut self, now: Ps) {
         let known = self.present.map_or(now, |present| present.min(now));
         self.stages.iter_mut().for_each(|stage| stage.come_to(known));
     }
@@ -128,7 +128,7 @@ impl Bus {
     ) -> Ps {
         self.kinds[slot(access.kind)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
-            let access = access.further(done as u32);
+            let access = access.advanced_by(done as u32);
             bus.write_transaction(now, at, bytes, access, memory);
         });
         self.sent.writes_visible
@@ -142,7 +142,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
-        self.forget_until(now);
+        self.forget_ended(now);
         let (mut at, mut first) = (now, None);
         for index in 0..self.stages.len() {
             let stage = &mut self.stages[index];
@@ -161,7 +161,7 @@ impl Bus {
             let whole = u64::from(part) == LINE_BYTES;
             self.stats.full_line_writes += u64::from(whole);
             self.stats.partial_line_writes += u64::from(!whole);
-            let access = access.further(offset);
+            let access = access.advanced_by(offset);
             visible = visible.max(memory.device_write(at, line, part, access));
         });
         let last = self.stages.last_mut().expect("a chain has a stage");
@@ -182,7 +182,7 @@ impl Bus {
     ) -> Ps {
         self.kinds[slot(access.kind)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
-            let access = access.further(done as u32);
+            let access = access.advanced_by(done as u32);
             bus.read_transaction(now, at, bytes, access, memory);
         });
         self.sent.reads_done
@@ -196,7 +196,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
-        self.forget_until(now);
+        self.forget_ended(now);
         let (mut at, mut asked) = (now, [Asked::default(); STAGES_MAX]);
         for (stage, asked) in self.stages.iter_mut().zip(&mut asked) {
             let granted = stage.take_read(at);
@@ -210,7 +210,7 @@ impl Bus {
         let mut ready = at;
         each_line(PhysAddr(addr), bytes, |line, part, offset| {
             self.stats.line_reads += 1;
-            let access = access.further(offset);
+            let access = access.advanced_by(offset);
             ready = ready.max(memory.device_read(at, line, part, access));
         });
         for (stage, asked) in self.stages.iter_mut().zip(asked).rev() {

@@ -21,7 +21,7 @@ impl Bus {
         }
         let arrives = at.max(self.sent.registers_at);
         self.sent.registers_at = arrives;
-        self.register_writes.give_back(arrives, 1);
+        self.register_writes.release(arrives, 1);
         RegisterWrite { accepted, acknowledged: accepted, arrives }
     }
 

@@ -1,7 +1,7 @@
 //! One bus of a chain, and the bridge at its end towards memory.
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Ahead, Calendar, Clock, Pool, PoolState, Ps};
+use doorbell_sim::{Calendar, Clock, FutureBookings, Pool, PoolState, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::stats::StageStats;
@@ -32,7 +32,7 @@ pub(super) struct Stage {
     reads: Pool,
     buffer: Pool,
     /// When transfers take place, by their way.
-    ahead: [Ahead; 2],
+    ahead: [FutureBookings; 2],
     pub stats: StageStats,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct StageState {
     last_request: [u64; 2],
     /// Reads, buffer.
     pools: [PoolState; 2],
-    ahead: [Ahead; 2],
+    ahead: [FutureBookings; 2],
     stats: StageStats,
 }
 
@@ -75,7 +75,7 @@ impl Stage {
 
     /// The device has come to `now`: what is over may be forgotten.
     pub fn come_to(&mut self, now: Ps) {
-        self.ahead.iter_mut().for_each(|way| way.forget_until(now));
+        self.ahead.iter_mut().for_each(|way| way.forget_ended(now));
         for wires in self.wires.iter_mut().filter(|wires| wires.is_long()) {
             wires.forget_before(self.clock.edge_at_or_before(now.saturating_sub(BEHIND)));
         }
@@ -105,7 +105,7 @@ impl Stage {
 
     /// What it has carried, its time until a moment, without what is booked for later.
     pub fn stats_until(&self, at: Ps) -> StageStats {
-        let [up, down] = self.ahead.each_ref().map(|way| way.behind(at));
+        let [up, down] = self.ahead.each_ref().map(|way| way.time_after(at));
         StageStats {
             up_busy_ps: self.stats.up_busy_ps.saturating_sub(up),
             down_busy_ps: self.stats.down_busy_ps.saturating_sub(down),
@@ -197,7 +197,7 @@ impl Stage {
 
     /// Says when a read will be over.
     pub fn end_read(&mut self, at: Ps) {
-        self.reads.give_back(at, 1);
+        self.reads.release(at, 1);
     }
 
     /// Takes a place in the bridge for a write.
@@ -209,7 +209,7 @@ impl Stage {
 
     /// Says when the write will have left the bridge.
     pub fn leave_place(&mut self, at: Ps) {
-        self.buffer.give_back(at, 1);
+        self.buffer.release(at, 1);
     }
 
     pub fn save(&self) -> StageState {

@@ -93,7 +93,7 @@ impl fmt::Display for Net {
     }
 }
 
-doorbell_sim::spelt_as_text!(Net, "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", &[]);
+doorbell_sim::text_schema!(Net, "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", &[]);
 
 impl Serialize for Net {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -327,7 +327,7 @@ impl Network {
     /// The limit in instructions does not hold here.
     pub fn run(&mut self, limits: &Limits) -> NetworkOutcome {
         // What several threads tell would not come in order.
-        let threads = if log::is_wanted() { 1 } else { self.threads };
+        let threads = if log::any_enabled() { 1 } else { self.threads };
         self.shared(|fabric, members| {
             with_threads(threads, members, limits, |run| run_windows(fabric, members, limits, run))
         })

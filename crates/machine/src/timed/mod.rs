@@ -299,7 +299,7 @@ impl Timing {
     pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, write: bool) {
         self.buffers.note(request);
         each_line(request.addr, u64::from(request.len), |line, bytes, offset| {
-            let access = access.further(offset);
+            let access = access.advanced_by(offset);
             match write {
                 true => self.memory.warm_device_write(line, bytes, access),
                 false => self.memory.warm_device_read(line, bytes, access),

@@ -1,7 +1,7 @@
 //! Memory without rows and banks: each channel answers after one latency and moves lines one after another.
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Ahead, Calendar, Clock, PhysAddr, Ps};
+use doorbell_sim::{Calendar, Clock, FutureBookings, PhysAddr, Ps};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ const LATEST: Ps = Ps(1 << 60);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FlatState {
     busy: Calendar,
-    ahead: [Ahead; 2],
+    ahead: [FutureBookings; 2],
 }
 
 /// See the module.
@@ -24,7 +24,7 @@ pub(super) struct FlatState {
 pub(super) struct Flat {
     channels: Vec<FlatMemory>,
     /// When each channel's lines are read and written.
-    ahead: Vec<[Ahead; 2]>,
+    ahead: Vec<[FutureBookings; 2]>,
     latency: Ps,
     line_time: Ps,
     /// That of the statistics.
@@ -72,13 +72,13 @@ impl Flat {
     /// Lines that a channel reads and writes behind a moment, of one in between its rounded part; and picoseconds for which they take it.
     pub fn behind(&self, channel: usize, at: Ps) -> ([u64; 2], u64) {
         let line = self.line_time.0.max(1);
-        let busy = self.ahead[channel].each_ref().map(|ahead| ahead.behind(at));
+        let busy = self.ahead[channel].each_ref().map(|ahead| ahead.time_after(at));
         (busy.map(|busy| busy.saturating_add(line / 2) / line), busy.iter().sum())
     }
 
     /// See [`MainMemory::come_to`].
     pub fn come_to(&mut self, now: Ps, behind: Ps) {
-        self.ahead.iter_mut().flatten().for_each(|ahead| ahead.forget_until(now));
+        self.ahead.iter_mut().flatten().for_each(|ahead| ahead.forget_ended(now));
         self.channels.iter_mut().for_each(|channel| channel.come_to(now, behind));
     }
 

@@ -25,7 +25,7 @@ mod stats;
 
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::DmaKind;
-use doorbell_sim::{Ahead, BitsPerSec, PhysAddr, Pool, Ps};
+use doorbell_sim::{BitsPerSec, FutureBookings, PhysAddr, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, Sent, slot};
@@ -75,7 +75,7 @@ pub struct PcieLink {
     non_posted_headers: Pool,
     register_writes: Pool,
     /// When writes wait for room in the root complex.
-    posted_waits: Ahead,
+    posted_waits: FutureBookings,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
 }
@@ -104,7 +104,7 @@ impl PcieLink {
             posted_data: Pool::new(config.posted_data),
             non_posted_headers: Pool::new(config.non_posted_headers),
             register_writes: Pool::new(config.register_writes),
-            posted_waits: Ahead::default(),
+            posted_waits: FutureBookings::default(),
             kinds: Default::default(),
             stats: LinkStats::default(),
             config: config.clone(),
@@ -138,7 +138,7 @@ impl PcieLink {
         LinkStats {
             up_busy_ps: stats.up_busy_ps.saturating_sub(self.up.behind(at)),
             down_busy_ps: stats.down_busy_ps.saturating_sub(self.down.behind(at)),
-            posted_stall_ps: stats.posted_stall_ps.saturating_sub(self.posted_waits.behind(at)),
+            posted_stall_ps: stats.posted_stall_ps.saturating_sub(self.posted_waits.time_after(at)),
             ..stats
         }
     }
@@ -203,7 +203,7 @@ impl PcieLink {
             let at = addr.0.wrapping_add(done);
             let bytes =
                 (u64::from(len) - done).min(self.config.max_payload.0).min(PAGE_BYTES - at % PAGE_BYTES);
-            let access = access.further(done as u32);
+            let access = access.advanced_by(done as u32);
             visible = visible.max(self.write_packet(now, at, bytes, access, memory));
             done += bytes;
             if done == u64::from(len) {
@@ -226,7 +226,7 @@ impl PcieLink {
         let header = self.posted_headers.take(issued, 1);
         let granted = if credits > 0 { self.posted_data.take(header, credits) } else { header };
         self.stats.posted_stall_ps += (granted - issued).0;
-        self.posted_waits.forget_until(self.known(now));
+        self.posted_waits.forget_ended(self.known(now));
         self.posted_waits.add(issued, granted);
         let packet = REQUEST_OVERHEAD_BYTES + bytes;
         let (begin, sent) = self.request(now, granted, packet, access.kind);
@@ -240,16 +240,16 @@ impl PcieLink {
             let whole = u64::from(part) == LINE_BYTES;
             self.stats.full_line_writes += u64::from(whole);
             self.stats.partial_line_writes += u64::from(!whole);
-            let access = access.further(offset);
+            let access = access.advanced_by(offset);
             visible = visible.max(memory.device_write(ask, line, part, access));
             ask += self.config.line_interval;
         });
         self.order.sent.writes_visible = visible;
         self.stats.write_visible_ps += (visible - begin).0;
         let back = visible + self.latencies.link;
-        self.posted_headers.give_back(back, 1);
+        self.posted_headers.release(back, 1);
         if credits > 0 {
-            self.posted_data.give_back(back, credits);
+            self.posted_data.release(back, credits);
         }
         visible
     }
@@ -269,7 +269,7 @@ impl PcieLink {
             let at = addr.0.wrapping_add(asked);
             let left = u64::from(len) - asked;
             let bytes = left.min(self.config.max_read_request.0).min(PAGE_BYTES - at % PAGE_BYTES);
-            let access = access.further(asked as u32);
+            let access = access.advanced_by(asked as u32);
             self.read_request(now, at, bytes, access, memory);
             asked += bytes;
             if asked == u64::from(len) {
@@ -301,11 +301,11 @@ impl PcieLink {
         let pushed =
             if self.config.relaxed_ordering { arrived } else { self.order.sent.writes_visible.max(arrived) };
         self.stats.ordering_stall_ps += (pushed - arrived).0;
-        self.non_posted_headers.give_back(pushed + self.latencies.link, 1);
+        self.non_posted_headers.release(pushed + self.latencies.link, 1);
         let end = self.completions(now, pushed, (addr, bytes), access, memory);
         self.stats.read_requests += 1;
         self.stats.round_trip_ps += (end - begin).0;
-        self.tags.give_back(end, 1);
+        self.tags.release(end, 1);
         self.order.sent.reads_done = self.order.sent.reads_done.max(end);
     }
 

@@ -24,7 +24,7 @@ impl PcieLink {
         // The device grants credits for so many; they come back over the link.
         let accepted = self.register_writes.take(now, 1);
         let arrives = self.send_request(now, accepted, REQUEST_OVERHEAD_BYTES + dwords(bytes));
-        self.register_writes.give_back(arrives + self.latencies.link, 1);
+        self.register_writes.release(arrives + self.latencies.link, 1);
         RegisterWrite { accepted, acknowledged: accepted + self.latencies.root, arrives }
     }
 

@@ -1,7 +1,7 @@
 //! What a snapshot keeps of a link.
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Ahead, Pool, PoolState};
+use doorbell_sim::{FutureBookings, Pool, PoolState};
 use serde::{Deserialize, Serialize};
 
 use super::stats::LinkStats;
@@ -16,7 +16,7 @@ pub struct LinkState {
     order: Order,
     /// Tags, posted headers, posted data, non-posted headers, register writes.
     pools: [PoolState; 5],
-    posted_waits: Ahead,
+    posted_waits: FutureBookings,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
 }

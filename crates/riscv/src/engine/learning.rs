@@ -1,7 +1,7 @@
 //! Execution from which caches, TLBs and predictors learn without time passing: as [noted](super::noted), but nothing is told of
 //! what they do not learn from, and no op is put together but that of a branch.
 
-use doorbell_sim::learn::{is_in_a_line, kind_of};
+use doorbell_sim::learn::{is_within_line, kind_of};
 use doorbell_sim::memory::{CoreAccess, LINE_BYTES};
 use doorbell_sim::{Learner, Op as TimedOp, OpClass, PhysAddr, Ram, Until};
 
@@ -92,7 +92,7 @@ impl Hart {
                     let virt = self.notes.address(noted);
                     noted += 1;
                     self.learn_access(ram, lesson.class, pc, virt, learner);
-                    if !is_in_a_line(virt, lesson.bytes) {
+                    if !is_within_line(virt, lesson.bytes) {
                         self.learn_second_line(ram, lesson.class, pc, virt, learner);
                     }
                 }

@@ -27,7 +27,7 @@ mod table;
 pub(crate) mod template;
 
 use doorbell_sim::Ram;
-use doorbell_sim::sharing::News;
+use doorbell_sim::sharing::HartUpdates;
 
 pub(crate) use block::Engine;
 use block::{BlockId, NO_BLOCK};
@@ -143,7 +143,7 @@ impl Hart {
         let paths = self.paths.take().expect("a hart's paths are absent only while it runs");
         let mut engine = Engine { code: ram.take_decoded(), paths };
         engine.begin(ram, noting);
-        if let Some(news) = ram.take_news(self.config.id) {
+        if let Some(news) = ram.take_updates(self.config.id) {
             self.learn(ram, &news);
         }
         engine
@@ -270,7 +270,7 @@ impl Hart {
 
     /// Takes note of what other harts have done since this one ran last.
     #[cold]
-    fn learn(&mut self, ram: &Ram, news: &News) {
+    fn learn(&mut self, ram: &Ram, news: &HartUpdates) {
         // Who saw them first has forgotten what was decoded of them.
         if !news.stale_code_pages.is_empty() {
             self.leave_pages(&news.stale_code_pages);

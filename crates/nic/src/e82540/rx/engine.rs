@@ -120,7 +120,7 @@ impl Nic {
             let request = self.request_write(now, piece, DmaKind::RxData, write, ports);
             held = Some(request);
             if offset == 0 {
-                watched.0.stamps.dma_begun = request.start;
+                watched.0.stamps.dma_started = request.start;
                 if let Some(frame) = self.rx.fifo.get_mut(front) {
                     frame.watched = watched;
                 }

@@ -83,7 +83,7 @@ impl Nic {
             let read = Read::Data { queue: Queue::Transmit, addr: piece.addr, len };
             let start = self.issue_read(now, piece, DmaKind::TxData, read, ports);
             if job.to_request == job.len {
-                self.tx.queue.jobs[self.tx.queue.requested].stamps.0.dma_begun = start;
+                self.tx.queue.jobs[self.tx.queue.requested].stamps.0.dma_started = start;
             }
             let busy = self.config.tx_buffer_time;
             if busy != Ps::ZERO {
@@ -135,9 +135,9 @@ impl Nic {
     /// The descriptor that is processed next: its stamps are those of the frame that it ends. One without a buffer has
     /// been read when it was fetched, and no frame is there before all its descriptors are.
     pub(super) fn tx_note_stamps(&mut self, stamps: TxStamps) {
-        let dma_begun = stamps.dma_begun.max(stamps.fetched);
-        let read = stamps.read.max(dma_begun).max(self.tx.queue.stamps.read);
-        self.tx.queue.stamps = TxStamps { dma_begun, read, ..stamps };
+        let dma_started = stamps.dma_started.max(stamps.fetched);
+        let read = stamps.read.max(dma_started).max(self.tx.queue.stamps.read);
+        self.tx.queue.stamps = TxStamps { dma_started, read, ..stamps };
     }
 
     /// Write-backs as the threshold says, and the head past what needs none.

@@ -1,11 +1,10 @@
-//! How configuration files spell what is no plain number, truth value or word: told to the schema from which the reference of parameters
-//! is made. What a parameter means says its own doc comment; this is what can be written.
+//! JSON Schema of configuration values that are written as text, used to generate the parameter reference.
 
-/// Tells the schema that a type is spelt as text: what it is, with an example, and what goes behind its numbers.
+/// Implements the schema of a type written as text: a description with an example, and its units.
 ///
-/// `x-value` and `x-units` are no words of JSON Schema, which lets a schema have such.
+/// `x-value` and `x-units` are extensions, which JSON Schema permits.
 #[macro_export]
-macro_rules! spelt_as_text {
+macro_rules! text_schema {
     ($name:ident, $value:expr, $units:expr) => {
         impl ::schemars::JsonSchema for $name {
             fn inline_schema() -> bool {
