@@ -1,13 +1,14 @@
-//! A core's access on its way through the private caches.
+//! A core's access through the private caches.
 //!
-//! Latencies add up: an access that misses the L1 asks the L2 when the L1's latency is over, and one that misses the L2
-//! leaves when the L2's is over too; on the way back each level that missed adds its response latency. A miss holds a miss register of
-//! each level that it misses, and where a dirty victim has no write-back buffer to go to, the register is held until it has one.
-//! Lines go from the L2 to the L1s over `l2.bytes_per_cycle`, the word asked for first, and their writing takes `fill_ports`.
+//! Latencies add up: an access that misses the L1 goes to the L2 after the L1's latency, and one that misses
+//! the L2 leaves after the L2's latency. On the way back each level that missed adds its response latency. A
+//! miss holds a miss register of each level that it misses. If a dirty victim finds no free write-back
+//! buffer, the register is held until there is one. Lines go from the L2 to the L1s over
+//! `l2.bytes_per_cycle`, critical word first, and their fills take `fill_ports`.
 //!
-//! Without a second level (`levels = 2`) a directory of what is in the two first-level caches stands in its place, and takes no time: what
-//! misses them goes on to the last level, and what leaves them goes there. The directory's counters are the L2's: its misses are requests
-//! to the last level; its hits are of lines that the hart's other first-level cache has, which comes by them at once.
+//! With `levels = 2` a directory of the two first-level caches replaces the L2 and takes no time: L1 misses
+//! go to the last level, and L1 victims too. Its counters are those of the L2. Its misses are requests to the
+//! last level; its hits are lines in the hart's other first-level cache, supplied from there at once.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 
@@ -20,7 +21,7 @@ use crate::tags::{Evicted, Flags, Quick};
 
 mod software_prefetch;
 
-/// Who asks the level below.
+/// Origin of a request to the level below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     Demand,
@@ -32,25 +33,25 @@ pub(crate) enum Why {
 pub(crate) struct LineRequest {
     pub hart: usize,
     pub line: u32,
-    /// To write it.
+    /// The request is for ownership (a store).
     pub own: bool,
-    /// For instructions.
+    /// The request is an instruction fetch.
     pub code: bool,
     pub why: Why,
-    /// The words of the line that are accessed, a bit each.
+    /// Bit mask of the words of the line that are accessed.
     pub words: u8,
 }
 
-/// What comes back from the L2, in core cycles.
+/// Response of the L2, in core cycles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineResponse {
     pub at: u64,
     pub level: Level,
-    /// What the hart may do with the line, and its class.
+    /// State granted to the hart, and class of the line.
     pub flags: Flags,
-    /// When the L2 knew whether it had the line.
+    /// When the L2 look-up was done.
     looked: u64,
-    /// The L2 missed, or used a line fetched ahead for the first time.
+    /// The L2 missed, or this was the first use of a prefetched line.
     news: bool,
 }
 
@@ -79,7 +80,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// An access to the L1, which has a port in cycle `begin`.
+    /// An access to the L1; it has a port in cycle `begin`.
     #[inline(never)]
     fn access_l1<const TIMED: bool>(
         &mut self,
@@ -88,7 +89,7 @@ impl<M: MainMemory> MemorySystem<M> {
         begin: u64,
         access: CoreAccess,
     ) -> Served {
-        let line = self.ram.line(access.addr).expect("the address was found to be RAM");
+        let line = self.ram.line(access.addr).expect("the caller has checked that the address is in RAM");
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
@@ -123,7 +124,7 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at, level }
     }
 
-    /// Takes an access into the hart's account.
+    /// Adds an access to the hart's counters.
     #[inline]
     fn account<const TIMED: bool>(
         &mut self,
@@ -136,7 +137,7 @@ impl<M: MainMemory> MemorySystem<M> {
     ) {
         let stats = &mut self.harts[h].stats;
         let cycles = if TIMED { at - cycle } else { 0 };
-        // How many there are follows from the caches' counters.
+        // L1 hits follow from the caches' counters.
         if level != Level::L1 {
             stats.served(level);
         }
@@ -159,7 +160,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// An access that the L1 cannot serve. `upgrade`: it has the line, but readable only.
+    /// An access that the L1 cannot serve. `upgrade`: the line is present but read-only.
     #[inline(never)]
     fn miss_l1<const TIMED: bool>(
         &mut self,
@@ -169,7 +170,7 @@ impl<M: MainMemory> MemorySystem<M> {
         access: CoreAccess,
         upgrade: bool,
     ) -> Served {
-        let line = self.ram.line(access.addr).expect("the address was found to be RAM");
+        let line = self.ram.line(access.addr).expect("the caller has checked that the address is in RAM");
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         let l1 = self.harts[h].l1(code);
         let noticed = begin + l1.latency;
@@ -190,7 +191,7 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: answer.at, level: answer.level }
     }
 
-    /// A page walk that does not look into the L1.
+    /// A page walk that bypasses the L1.
     fn walk_at_l2<const TIMED: bool>(
         &mut self,
         h: usize,
@@ -207,7 +208,8 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: answer.at, level: answer.level }
     }
 
-    /// What an L1 that missed gets from the L2, which its request leaves for at `out`. `upgrade`: it has the line, and gets none.
+    /// Response of the L2 to an L1 miss whose request leaves the L1 at `out`. `upgrade`: the L1 has the line,
+    /// so only permission is returned.
     fn request_for_l1<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -256,7 +258,8 @@ impl<M: MainMemory> MemorySystem<M> {
         LineResponse { at, level, flags, looked, news: first_use }
     }
 
-    /// A request that the L2 cannot serve, and knows at `looked`. `upgrade`: it has the line, but readable only.
+    /// A request that misses the L2, whose look-up is done at `looked`. `upgrade`: the line is present but
+    /// read-only.
     fn miss_l2<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -300,7 +303,7 @@ impl<M: MainMemory> MemorySystem<M> {
         LineResponse { at, level: got.level, flags: got.flags, looked, news: true }
     }
 
-    /// Puts an answer into the L1. The miss register has been held since `out`.
+    /// Fills the response into the L1. The miss register has been held since `out`.
     fn fill_l1<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -310,7 +313,7 @@ impl<M: MainMemory> MemorySystem<M> {
     ) {
         let crate::system::Private { l1i, l1d, l2, directory, .. } = &mut self.harts[request.hart];
         let l1 = if request.code { l1i } else { l1d };
-        // What is dirty below is clean here, but may be written.
+        // A line that is dirty in the level below is clean here, but writable.
         let state = match answer.flags.state() {
             _ if request.own && request.why == Why::Demand => Flags::MODIFIED,
             Flags::MODIFIED => Flags::EXCLUSIVE,
@@ -323,7 +326,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let found = if upgrade { l1.tags.find(request.line) } else { None };
         match found {
             Some(slot) => {
-                // A store to a line that was readable only, or a prefetch for one.
+                // A store, or a prefetch for one, to a line that was read-only.
                 let old = l1.tags.flags(slot);
                 l1.stats.upgrades += u64::from(!prefetched);
                 if old.is_prefetched() && !prefetched {
@@ -362,7 +365,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Puts a line into a hart's L2, where it is at `ready`. Returns when room has been made.
+    /// Fills a line that arrives at `ready` into a hart's L2. Returns when its victim has left.
     pub(crate) fn fill_l2<const TIMED: bool>(
         &mut self,
         h: usize,
@@ -387,7 +390,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.leave_private::<TIMED>(h, evicted, ready.0)
     }
 
-    /// A line leaves a hart's caches for one that is there at `ready`. Returns when it has made room.
+    /// A victim leaves a hart's caches for a line that arrives at `ready`. Returns when it has left.
     #[inline(always)]
     fn leave_private<const TIMED: bool>(&mut self, h: usize, evicted: Evicted, ready: u64) -> u64 {
         if !evicted.flags.is_dirty() && self.inclusion != Inclusion::Exclusive {
@@ -414,11 +417,11 @@ impl<M: MainMemory> MemorySystem<M> {
         free
     }
 
-    /// A line has left an L1 without an L2 behind it for one that is there at `ready`. Returns when it has made room.
+    /// With `levels = 2`, a victim leaves an L1 for a line that arrives at `ready`. Returns when it has left.
     #[inline(never)]
     fn leave_l1<const TIMED: bool>(&mut self, h: usize, code: bool, evicted: Evicted, ready: u64) -> u64 {
         let hart = &mut self.harts[h];
-        let slot = hart.l2.tags.find(evicted.line).expect("what is in the L1s is known");
+        let slot = hart.l2.tags.find(evicted.line).expect("the directory includes the L1s");
         let mut flags = hart.l2.tags.flags(slot);
         if evicted.flags.is_dirty() {
             flags = flags.with_state(Flags::MODIFIED);
@@ -434,7 +437,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags, level }, ready)
     }
 
-    /// Lets the L1's prefetcher see an access whose L1 look-up was over at `t`, and does what it asks for.
+    /// Trains the L1's prefetcher with an access whose L1 look-up was done at `t`, and issues its prefetches.
     #[inline(never)]
     fn prefetch_l1<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, t: u64, news: bool) {
         let code = access.kind == AccessKind::Fetch;
@@ -457,7 +460,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// The same for the L2's, with an access that has missed the L1.
+    /// The same for the L2's prefetcher, with an access that missed the L1.
     #[inline]
     fn prefetch_l2<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
         if self.harts[h].l2.prefetcher.is_on() {

@@ -1,4 +1,5 @@
-//! A request at the last-level cache: who has the newest copy, what it costs to bring it, and what has to make room.
+//! A request at the last-level cache: finding the newest copy, the time to fetch it, and the victims it
+//! evicts.
 
 use doorbell_sim::memory::{LINE_BYTES, Level};
 
@@ -14,44 +15,44 @@ use crate::fabric::{Moment, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Slot};
 
-/// What comes back from the LLC, in cycles of the interconnect.
+/// Response of the LLC, in interconnect cycles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FromLlc {
     pub at: u64,
     pub level: Level,
-    /// What the hart may do with the line, and its class.
+    /// State granted to the hart, and class of the line.
     pub flags: Flags,
-    /// When all that had to make room has done so.
+    /// When all victims have left.
     pub free: u64,
 }
 
-/// What the LLC knows of a line when it has been looked up.
+/// Result of an LLC look-up of a line.
 #[derive(Clone, Copy, Debug)]
 struct Lookup {
-    /// When.
+    /// Time of the look-up.
     at: u64,
-    /// Where.
+    /// Stop of the line's slice.
     home: Stop,
     slot: Option<Slot>,
-    /// In other harts' caches.
+    /// Copies in other harts' caches.
     peers: Found,
     class: DataClass,
-    /// What the hart may do with the line if the copy below is as new.
+    /// State granted to the hart if the copy in the LLC or memory is the newest.
     alone: Flags,
 }
 
 impl Lookup {
-    /// When and where.
+    /// Time and place of the look-up.
     fn moment(&self) -> Moment {
         Moment { at: self.at, stop: self.home }
     }
 }
 
-/// The newest copy: when it is where, from which level, the state that comes with it, and when room has been made.
+/// The newest copy: time and place, level it comes from, state granted, and when the victims have left.
 type Newest = (Moment, Level, Flags, u64);
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// A hart's request, which leaves it in cycle `t`. `upgrade`: it has the line, but readable only.
+    /// A hart's request, which leaves the hart in cycle `t`. `upgrade`: the hart has the line, but read-only.
     pub(crate) fn request_llc<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -84,7 +85,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let (data, level, state, free) = match slot {
             _ if upgrade => self.upgrade::<TIMED>(request, look),
             _ if peers.dirty => self.bring_from_writer::<TIMED>(request, look),
-            // It might have been written without a word: who owns it is asked.
+            // The owner may have modified the line silently, so it is snooped.
             Some(slot) if self.is_newer_above(&peers) => {
                 self.count(request, true, class);
                 self.llc.tags.touch(slot);
@@ -122,8 +123,8 @@ impl<M: MainMemory> MemorySystem<M> {
         self.sharing.asked(wanted, peers, &mut self.harts[hart].sharing);
     }
 
-    /// What a directory has to do with a line that comes from below at `data`, or from another's cache: all copies go before it is
-    /// written, and it is tracked.
+    /// Directory actions for a line that comes from below at `data` or from another cache: all copies are
+    /// invalidated before a write, and the line is tracked.
     fn directed<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -138,12 +139,12 @@ impl<M: MainMemory> MemorySystem<M> {
         (data, free.max(room))
     }
 
-    /// When a copy in another hart's cache is at hand.
+    /// Returns when the copy of another hart's cache is at hand.
     fn bring_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Moment {
         self.line_of_copy::<TIMED>(&look.peers, request.own, look.moment(), Asker::Core(request.hart))
     }
 
-    /// The hart has the line and gets the right to write it, when all other copies are gone.
+    /// Grants write permission for a line that the hart has, once all other copies are gone.
     fn upgrade<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.llc.stats.upgrades += u64::from(request.why == Why::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
@@ -151,7 +152,7 @@ impl<M: MainMemory> MemorySystem<M> {
         (self.copies_gone::<TIMED>(&look.peers, look.moment(), Asker::Core(request.hart)), level, state, 0)
     }
 
-    /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
+    /// Another hart has modified the line: it gives up its copy, or also leaves the newest copy in the LLC.
     fn bring_from_writer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.count(request, look.slot.is_some(), look.class);
         let data = self.bring_from_peer::<TIMED>(request, look);
@@ -161,7 +162,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let flags = Flags::MODIFIED.with_class(look.class);
         let line = Evicted { line: request.line, flags, level: 0 };
-        // A copy goes home behind the line that goes to who asked.
+        // A copy is written back to the slice after the line has gone to the requester.
         let copied = match TIMED {
             true => self.carry_behind(data, look.home),
             false => 0,
@@ -196,7 +197,7 @@ impl<M: MainMemory> MemorySystem<M> {
         (Moment { at: data, stop: look.home }, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
     }
 
-    /// The way back to the hart, with the line or with an acknowledgement. Of a line the word asked for comes first.
+    /// The way back to the hart, with the line or an acknowledgement. Lines are sent critical word first.
     #[inline]
     fn answer<const TIMED: bool>(
         &mut self,
@@ -220,7 +221,7 @@ impl<M: MainMemory> MemorySystem<M> {
         FromLlc { at: leaves + self.latency, ..answer }
     }
 
-    /// What a line that the LLC does not have holds.
+    /// Class of a line that the LLC does not have.
     fn class_of(&self, request: LineRequest) -> DataClass {
         match self.classes.get(request.line) {
             DataClass::Other if request.code => DataClass::Code,
@@ -237,7 +238,7 @@ impl<M: MainMemory> MemorySystem<M> {
         if hit { stats.hits += 1 } else { stats.missed(class) }
     }
 
-    /// An exclusive LLC deallocates a line when one hart has it alone. Returns whether that line was dirty.
+    /// Deallocates a line in an exclusive LLC when one hart has it alone. Returns whether the line was dirty.
     fn deallocate_exclusive(&mut self, request: LineRequest, look: Lookup) -> bool {
         let Some(slot) = look.slot else { return false };
         if self.inclusion != Inclusion::Exclusive || look.alone == Flags::SHARED {
@@ -247,18 +248,18 @@ impl<M: MainMemory> MemorySystem<M> {
         self.drop_from_llc(slot).is_dirty()
     }
 
-    /// Takes a line out of the LLC that does not have to go anywhere.
+    /// Drops a line from the LLC without a write-back.
     pub(crate) fn drop_from_llc(&mut self, slot: Slot) -> Flags {
         let flags = self.llc.take_away(slot);
         self.occupancy[flags.class() as usize] -= 1;
         flags
     }
 
-    /// Nobody has the line: it comes from memory, and a copy stays here unless the LLC is exclusive.
+    /// No cache has the line: it comes from memory, and a copy is kept here unless the LLC is exclusive.
     fn bring_from_memory<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         let (mut out, mut data, mut merged) = (look.at, look.at, false);
         if TIMED {
-            // It may be on its way for somebody who does not keep it here.
+            // The line may be in flight for a requester that does not allocate it here.
             (out, data, merged) = self.read_memory(request.line, look.at);
         } else {
             self.traffic.memory_reads += 1;
@@ -283,11 +284,13 @@ impl<M: MainMemory> MemorySystem<M> {
         (Moment { at: data, stop: look.home }, Level::Dram, look.alone, free)
     }
 
-    /// Prices a read of memory by a request that missed the LLC at `looked`. Returns when it has its miss register, when
-    /// the data are at the LLC, and whether they were on their way already; if not, the register is the caller's to hold.
+    /// Times a memory read of a request that missed the LLC at `looked`. Returns when it has a miss register,
+    /// when the data are at the LLC, and whether the line was already in flight. If it was not, the caller
+    /// must hold the register.
     pub(crate) fn read_memory(&mut self, line: u32, looked: u64) -> (u64, u64, bool) {
         if let Some(held) = self.llc.mshrs.find(line, looked) {
-            // Asked for at a later time only because calls are not in order of time: then now.
+            // The other request has a later time only because calls are out of time order: fetch the line
+            // now.
             let data = if held.from > looked { looked + (held.until - held.from) } else { held.until };
             return (looked, data, true);
         }
@@ -300,12 +303,16 @@ impl<M: MainMemory> MemorySystem<M> {
         (out, back + self.llc.response, false)
     }
 
-    /// A line that leaves a private cache reaches the LLC at `t`, where it may take these ways. Returns when room has been made.
+    /// A victim of a private cache reaches the LLC at `t`, where it may use `ways`. Returns when the LLC's
+    /// victim has left.
     pub(crate) fn evict_into_llc<const TIMED: bool>(&mut self, evicted: Evicted, t: u64, ways: u32) -> u64 {
         let Some(slot) = self.llc.tags.find(evicted.line) else {
-            debug_assert!(self.inclusion != Inclusion::Inclusive, "an inclusive LLC has what is above");
+            debug_assert!(
+                self.inclusion != Inclusion::Inclusive,
+                "an inclusive LLC has every line of the private caches"
+            );
             let flags = evicted.flags.with_prefetched(false).with_watched(false);
-            // An exclusive LLC gave it away when it was used.
+            // An exclusive LLC deallocated it on its last use.
             let reused = self.inclusion == Inclusion::Exclusive && evicted.level == Level::Llc as u8;
             return self.llc_insert::<TIMED>(evicted.line, flags, t, ways, 0, reused);
         };
@@ -317,8 +324,8 @@ impl<M: MainMemory> MemorySystem<M> {
         t
     }
 
-    /// Puts a line into the LLC at `t`. It comes from memory at `ready`, or is there if that is 0. `reused`: it was used here before.
-    /// Returns when room has been made.
+    /// Fills a line into the LLC at `t`. It comes from memory at `ready`, or is already there if that is 0.
+    /// `reused`: it was used here before. Returns when the victim has left.
     pub(crate) fn llc_insert<const TIMED: bool>(
         &mut self,
         line: u32,
@@ -337,7 +344,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// A line that leaves the LLC at `t` to make room.
+    /// A victim that leaves the LLC at `t`.
     fn llc_victim<const TIMED: bool>(&mut self, evicted: Evicted, t: u64) -> u64 {
         self.occupancy[evicted.flags.class() as usize] -= 1;
         let mut dirty = evicted.flags.is_dirty();

@@ -1,11 +1,11 @@
-//! The memory system as a lone core sees it that has no page tables: for programs and traces whose addresses are physical.
+//! Memory system of a single core without page tables: for programs and traces with physical addresses.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Prefetched, Served, Walk};
 
 use crate::backing::MainMemory;
 use crate::system::MemorySystem;
 
-/// A memory system around its first hart. Walks cost nothing.
+/// A memory system used through its first hart. Page walks take no time.
 pub struct LoneHart<M>(pub MemorySystem<M>);
 
 impl<M: MainMemory> CoreMemory for LoneHart<M> {

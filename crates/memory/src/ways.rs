@@ -50,9 +50,7 @@ pub enum WayMaskError {
     )]
     Spelling(String),
     /// The text names all 32 ways.
-    #[error(
-        "\"{0}\" names all 32 ways; use \"all\" for every way of the cache, or name fewer"
-    )]
+    #[error("\"{0}\" names all 32 ways; use \"all\" for every way of the cache, or name fewer")]
     Every(String),
 }
 

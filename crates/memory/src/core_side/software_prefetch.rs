@@ -1,4 +1,4 @@
-//! Prefetches that software asks for.
+//! Software prefetches (prefetch instructions).
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Prefetched};
 
@@ -7,10 +7,11 @@ use crate::backing::MainMemory;
 use crate::system::MemorySystem;
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// A software prefetch, by a load (of data), a store or a fetch to come. It takes a port and, where the line is missing, a miss
-    /// register of the L1; when none is free it is given up (as for lack of request buffers behind the L1: IA-32 Intel Architecture
-    /// Optimization Reference Manual 248966-013US, "The Prefetch Instructions"). Prefetchers see it as they see a load (the same
-    /// manual of Intel 64, "Hardware Instruction Fetching and Software Prefetching").
+    /// A software prefetch for a load (of data), a store or a fetch. It takes a port and, if the line is
+    /// missing, an L1 miss register. If none is free it is dropped (as for lack of request buffers behind the
+    /// L1: IA-32 Intel Architecture Optimization Reference Manual 248966-013US, "The Prefetch Instructions").
+    /// Hardware prefetchers train on it as on a load (the same manual of Intel 64, "Hardware Instruction
+    /// Fetching and Software Prefetching").
     #[inline(never)]
     pub(crate) fn prefetch<const TIMED: bool>(
         &mut self,
