@@ -293,20 +293,20 @@ fn places_that_cannot_be_are_refused_and_those_left_out_are_filled_in() {
     let broken: [(Breaks, &str); 8] = [
         (
             |c| c.fabric.cores = vec![0, 8],
-            "cores has stop 8, but the stops are 0 to 7; columns and rows say how many there are",
+            "cores has stop 8, but the stops are 0 to 7; their number is columns · rows",
         ),
         (|c| c.fabric.cores = vec![0], "cores has 1 stops; there must be 2, or none"),
         (|c| c.fabric.slices = vec![0, 1], "slices has 2 stops; there must be 8, or none"),
         (
             |c| c.fabric.memory = vec![1, 2, 3],
-            "memory has 3 stops for the 2 channels of dram; each must have as many",
+            "memory has 3 stops for the 2 channels of dram; each must have the same number",
         ),
-        (|c| c.fabric.rows = 2, "rows is 2, and a ring has one; leave it out"),
+        (|c| c.fabric.rows = 2, "rows is 2, but a ring has one row; omit it"),
         (|c| c.fabric.hop = 0, "hop is 0; it must be from 1 to 100"),
         (|c| c.fabric.columns = 300, "columns is 300; it must be from 0 to 256"),
         (
             |c| (c.fabric.kind, c.fabric.columns, c.fabric.rows) = (FabricKind::Mesh, 100, 100),
-            "columns · rows is 10000; there can be 256 stops",
+            "columns · rows is 10000; it must be at most 256",
         ),
     ];
     for (breaks, problem) in broken {

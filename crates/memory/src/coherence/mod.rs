@@ -1,9 +1,9 @@
-//! Who else has a line: looking into private caches and taking copies away.
+//! Coherence: probing private caches and invalidating copies.
 //!
-//! MESI over whole private hierarchies: a hart's L2 includes its L1s and says what the hart may do with a line; its L1D may
-//! be dirty where the L2 is not. Private caches are asked exactly when they have a copy. What that costs is the `kind`'s affair: an
-//! *ideal* one knows everything at once, and a request that has to wait for a copy waits the snoop latency; a [`directory`] sends snoops
-//! and awaits answers.
+//! MESI between private hierarchies. A hart's L2 includes its L1s and holds the hart's state of a line; its
+//! L1D may be dirty where the L2 is not. Private caches are probed exactly when they have a copy. The cost
+//! depends on the `kind`. An *ideal* one finds copies at once, and a request that waits for a copy takes the
+//! snoop latency. A [`directory`] sends snoops and waits for responses.
 
 pub mod config;
 pub(crate) mod directory;
@@ -19,36 +19,36 @@ use crate::coherence::sharers::bits;
 use crate::system::{MemorySystem, Private};
 use crate::tags::Flags;
 
-/// What happens to the copies that are found.
+/// Action on the copies that a probe finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// They go.
+    /// Invalidate them.
     Take,
-    /// They stay, readable only.
+    /// Keep them, read-only.
     Share,
-    /// They stay as they are, and are henceforth of this class: a device reads.
+    /// A device reads: keep them as they are and set their class.
     Look(DataClass),
 }
 
-/// What was found.
+/// Result of a probe, with the state before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Somebody has, or had, a copy.
+    /// A private cache had a copy.
     pub present: bool,
-    /// Somebody's copy is newer than what lies below.
+    /// A copy is newer than the LLC and memory.
     pub dirty: bool,
-    /// Somebody has, or had, it alone, and might have written it.
+    /// A cache had it exclusive or modified, so it may have been written.
     pub owned: bool,
-    /// Who has, or had, it: a bit a hart.
+    /// Bit mask of the harts that had it.
     pub harts: u64,
-    /// A device had put it there and nobody had used it.
+    /// A device wrote it, and it had not been used since.
     pub fresh: bool,
-    /// When the copy is there.
+    /// Arrival time of the copy.
     pub ready: Ps,
 }
 
 impl Private {
-    /// Looks for a line in one hart's caches.
+    /// Probes one hart's caches for a line.
     pub fn probe(&mut self, line: u32, probe: Probe) -> Found {
         let Some(slot) = self.l2.tags.find(line) else { return Found::default() };
         let flags = self.l2.tags.flags(slot);
@@ -89,11 +89,11 @@ impl Private {
 }
 
 impl<M> MemorySystem<M> {
-    /// Looks for a line in the private caches of all harts but `except`.
+    /// Probes the private caches of all harts except `except` for a line.
     #[inline]
     pub(crate) fn probe(&mut self, except: Option<usize>, line: u32, probe: Probe) -> Found {
         let mut all = Found::default();
-        // A hart that shares with nobody is looked into.
+        // A single hart without sharer tracking is always probed.
         let who = self.sharers.as_ref().map_or(1, |sharers| sharers.of(line));
         for hart in bits(who & !except.map_or(0, |hart| 1 << hart)) {
             let found = self.harts[hart].probe(line, probe);
@@ -113,7 +113,7 @@ impl<M> MemorySystem<M> {
         all
     }
 
-    /// A hart's caches have a line now.
+    /// Records that a hart's caches have a line.
     #[inline]
     pub(crate) fn came(&mut self, hart: usize, line: u32) {
         if let Some(sharers) = &mut self.sharers {
@@ -121,7 +121,7 @@ impl<M> MemorySystem<M> {
         }
     }
 
-    /// A hart's caches have a line no more.
+    /// Records that a hart's caches no longer have a line.
     #[inline]
     pub(crate) fn left(&mut self, hart: usize, line: u32) {
         if let Some(sharers) = &mut self.sharers

@@ -1,4 +1,5 @@
-//! What a request waits for that finds copies in private caches: for the newest one, or for all of them to go.
+//! Wait times of a request that finds copies in private caches: for the newest copy, or for the invalidation
+//! of all.
 
 use super::Found;
 use super::directory::Snoop;
@@ -6,23 +7,25 @@ use crate::backing::MainMemory;
 use crate::fabric::Moment;
 use crate::system::MemorySystem;
 
-/// Where answers go.
+/// Destination of snoop responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// To this hart's core.
+    /// This hart's core.
     Core(usize),
-    /// To the LLC: a device's request waits there, and so does the directory.
+    /// The LLC, where a device's request or the directory waits.
     Home,
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// Whether a private cache has to be asked for the newest copy. A directory knows who owns a line, and not whether it was written.
+    /// Whether the newest copy has to be fetched from a private cache. A directory knows a line's owner, but
+    /// not whether the owner wrote it.
     #[inline]
     pub(crate) fn is_newer_above(&self, found: &Found) -> bool {
         found.dirty || found.owned && self.directory.is_some()
     }
 
-    /// When and where a private cache's copy of a line that was looked up is at hand, and if they are to be taken, all copies have gone.
+    /// When and where a private cache's copy is available after a look-up and, if `take`, all copies are
+    /// invalidated.
     pub(crate) fn line_of_copy<const TIMED: bool>(
         &mut self,
         found: &Found,
@@ -35,12 +38,12 @@ impl<M: MainMemory> MemorySystem<M> {
             let at = if TIMED { (looked.at + self.snoop_latency).max(ready) } else { 0 };
             return Moment { at, ..looked };
         }
-        // Of several sharers the first sends it.
+        // If there are several sharers, the first sends the line.
         let harts = if take { found.harts } else { found.harts & found.harts.wrapping_neg() };
         self.snoop::<TIMED>(Snoop { harts, line: true, asker }, looked, ready)
     }
 
-    /// When and where it is known that all copies in private caches have gone; `looked` where there are none.
+    /// When and where the invalidation of all private copies is complete; `looked` if there are none.
     pub(crate) fn copies_gone<const TIMED: bool>(
         &mut self,
         found: &Found,
