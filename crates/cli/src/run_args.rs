@@ -303,7 +303,7 @@ impl RunArgs {
     /// The rates; without any, the configuration's.
     pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
         let given = self.rates_given(config)?;
-        Ok(if given.is_empty() { vec![config.loadgen.traffic.rate_asked()] } else { given })
+        Ok(if given.is_empty() { vec![config.loadgen.traffic.requested_rate()] } else { given })
     }
 
     /// The rates that were given.

@@ -14,7 +14,7 @@ pub fn asked(args: &RunArgs, chosen: &'static Benchmark) -> anyhow::Result<Asked
     if config.run.frames.is_some() {
         bail!("run.frames: {} has no load generator that would send so many; set run.duration", chosen.name);
     }
-    let load = Load { config: config.clone(), rate: config.loadgen.traffic.rate_asked(), said: None };
+    let load = Load { config: config.clone(), rate: config.loadgen.traffic.requested_rate(), said: None };
     Ok(Asked::new(chosen, config, vec![load]))
 }
 

@@ -131,9 +131,9 @@ fn what_a_link_spoils_behind_the_nic_counts_in_the_window_that_its_frame_was_sen
     let frames = bench.tap.take().unwrap();
     // A guest may send each of them twice.
     for (_, frame) in frames.iter().chain(&frames) {
-        assert_eq!(bench.generator.frame_spoilt(frame), None, "it is of no other generator");
+        assert_eq!(bench.generator.frame_lost_after_nic(frame), None, "it is of no other generator");
     }
-    assert_eq!(bench.generator.frame_spoilt(&Frame::new(vec![0; 60])), None, "it is nobody's");
+    assert_eq!(bench.generator.frame_lost_after_nic(&Frame::new(vec![0; 60])), None, "it is nobody's");
     let window = bench.generator.measurement().unwrap();
     assert_eq!((window.volumes().0.frames, window.spoilt()), (10, 10));
     // A third copy of one of them comes after all.
@@ -212,7 +212,7 @@ fn every_kind_of_arrival_is_told_from_the_others() {
         frame
     };
     assert_eq!(arrive(&changed(42)), Arrival::Foreign, "the magic number");
-    assert_eq!(arrive(&changed(49)), Arrival::OfOther(0x80), "the stream");
+    assert_eq!(arrive(&changed(49)), Arrival::OtherGenerator(0x80), "the stream");
     assert_eq!(arrive(&changed(50)), Arrival::NeverSent, "the sequence number");
     assert_eq!(arrive(&changed(57)), Arrival::NeverSent, "the sequence number");
     assert_eq!(arrive(&changed(59)), Arrival::Corrupt(Mismatch::Payload));

@@ -1,12 +1,12 @@
 //! A NIC, of whichever model, as a PCI function: its identity in the host bridge's terms, its registers by base address register, and its side of
 //! the machine, which besides what every function has is the wire of the port that it stands behind.
 
-use doorbell_loadgen::StageBook;
+use doorbell_loadgen::StageRecorder;
 use doorbell_nic::{Card, NicModel};
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
 use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
 use doorbell_sim::{Done, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps};
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use crate::events::Event;
 use crate::functions::FunctionSide;
@@ -68,7 +68,7 @@ impl DeliveryPort for NicSide<'_, '_> {
 
 impl FrameObserver for NicSide<'_, '_> {
     fn recognise(&self, frame: &[u8]) -> Option<FrameId> {
-        StageBook::recognise(self.0.wire.as_ref()?.stages, frame)
+        StageRecorder::recognise(self.0.wire.as_ref()?.stages, frame)
     }
 
     fn frame_received(&mut self, id: FrameId, stamps: RxStamps) {
@@ -105,7 +105,7 @@ impl Timers<doorbell_nic::Event> for NicSide<'_, '_> {
 
 impl WirePort for NicSide<'_, '_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
-        self.0.bus.record(now, Happening::FrameOut { bytes: frame.len_with_fcs() as u32 });
+        self.0.bus.record(now, EventKind::FrameOut { bytes: frame.len_with_fcs() as u32 });
         let wire = self.wire();
         let port = wire.port;
         // What it was, should the link spoil it on its way to a generator.

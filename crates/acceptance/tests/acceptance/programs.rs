@@ -99,7 +99,7 @@ fn compute_needs_no_traffic_and_misses_the_caches_that_are_smaller_than_its_tabl
         let config = resolve("server", &all).expect("a configuration");
         let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Boot, control))
             .expect("ready");
-        let rate = config.loadgen.traffic.rate_asked();
+        let rate = config.loadgen.traffic.requested_rate();
         quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("it runs").summary
     };
     let (small, large) = (at("compute.table=16KiB"), at("compute.table=16MiB"));

@@ -119,7 +119,7 @@ fn a_total_changes_all_rates_in_proportion() {
     }
     let config = LoadGenConfig { traffic: plain.clone(), ..LoadGenConfig::default() };
     assert_eq!(LoadGen::new(0, 1, &config, &link("100Gbps")).unwrap().mean_frame_size(), Bytes(160));
-    assert_eq!(plain.rate_asked().to_string(), "1x");
+    assert_eq!(plain.requested_rate().to_string(), "1x");
 }
 
 /// All the combinations of headers that streams can have, with their smallest frame.

@@ -33,7 +33,7 @@ fn a_grid_is_every_combination_and_the_last_parameter_varies_fastest() {
 fn the_rates_of_streams_may_be_times_their_own() {
     let stream = "set = ['loadgen.traffic.streams=[{ name = \"a\", rate = \"1Mpps\" }]']";
     let plan = plan(&format!("{stream}\n[measure]\nrates = [\"1x\", \"2x\", \"2Mpps\"]\n")).unwrap();
-    let rates = |of: &PlannedPoint| of.config.loadgen.traffic.rate_asked().to_string();
+    let rates = |of: &PlannedPoint| of.config.loadgen.traffic.requested_rate().to_string();
     assert_eq!(plan.points[..2].iter().map(rates).collect::<Vec<_>>(), ["1x", "2x"]);
     assert_eq!(
         plan.points

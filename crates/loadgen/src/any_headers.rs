@@ -1,5 +1,5 @@
-//! Whether a frame that came back under [`Returned::Any`](crate::Returned::Any) still is the one that was sent: its signature and all of its
-//! payload are, whatever stands before them, and its headers are ones that a receiver would take.
+//! Check of a frame returned under [`Returned::Any`](crate::Returned::Any): signature and payload must be as
+//! sent, with any headers before them that a receiver would accept.
 
 use doorbell_sim::Frame;
 use doorbell_wire::checksum::Sum;
@@ -7,11 +7,11 @@ use doorbell_wire::{EtherType, Ipv4, Ipv4Repr, Ipv6, Ipv6Repr, TcpRepr, UdpRepr}
 
 use crate::frame::{ADDRESS_BYTES, FCS_BYTES, Mismatch, Signature};
 
-/// Compares a frame with the payload, signature included, of what was sent.
+/// Compares a frame with the sent payload, which includes the signature.
 pub(crate) fn compare(payload: &[u8], bytes: &[u8]) -> Result<(), Mismatch> {
     let Some(at) = Signature::place(bytes) else { return Err(Mismatch::Payload) };
     let rest = &bytes[at..];
-    // A frame that lost a tag may be padded.
+    // A frame that lost a tag may have been padded.
     let padded = bytes.len() == Frame::MIN_BYTES_WITH_FCS - FCS_BYTES;
     if rest.len() < payload.len() || rest.len() > payload.len() && !padded {
         return Err(Mismatch::Length);
@@ -23,7 +23,8 @@ pub(crate) fn compare(payload: &[u8], bytes: &[u8]) -> Result<(), Mismatch> {
     if transport_at.is_some_and(|from| from < at) { Ok(()) } else { Err(Mismatch::Headers) }
 }
 
-/// Where the UDP or TCP segment begins that ends at `end`, if it and the packet around it have right lengths and checksums.
+/// Offset of the UDP or TCP segment that ends at `end`; none if a length or checksum of the segment or its
+/// packet is wrong.
 fn segment(frame: &[u8], end: usize) -> Option<usize> {
     let mut at = ADDRESS_BYTES;
     let kind = |at: usize| Some(EtherType(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?)));
@@ -44,7 +45,7 @@ fn segment(frame: &[u8], end: usize) -> Option<usize> {
         }
         _ => return None,
     };
-    // What the packet says of its length has to end where the payload does.
+    // The packet's length field must match the end of the payload.
     if header + length != packet.len() {
         return None;
     }
@@ -76,7 +77,7 @@ mod tests {
         FrameMaker::of_stream(&traffic, &stream, 0, 7, 8)
     }
 
-    fn made(maker: &FrameMaker) -> Vec<u8> {
+    fn frame_of(maker: &FrameMaker) -> Vec<u8> {
         let mut bytes = Vec::new();
         maker.make(9, 0, &mut bytes);
         bytes
@@ -86,8 +87,8 @@ mod tests {
         maker.check(9, 0, bytes, MacAddr([2; 6]))
     }
 
-    /// What a socket sends back: another packet with addresses and ports exchanged. Their exchange changes no sum.
-    fn echoed(mut frame: Vec<u8>, (at, ip, width): (usize, usize, usize)) -> Vec<u8> {
+    /// A socket's reply: another packet with addresses and ports swapped, which changes no checksum.
+    fn socket_echo(mut frame: Vec<u8>, (at, ip, width): (usize, usize, usize)) -> Vec<u8> {
         frame[..ADDRESS_BYTES].rotate_left(6);
         frame[at + ip..][..2 * width].rotate_left(width);
         frame[at + ip + 2 * width..][..4].rotate_left(2);
@@ -95,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_socket_sends_back_is_the_frame_that_was_sent() {
+    fn socket_echo_is_accepted() {
         let mut udp = maker("size = \"200B\"");
-        let mut frame = echoed(made(&udp), (IP_AT, 12, 4));
-        // Another identification and fewer hops.
+        let mut frame = socket_echo(frame_of(&udp), (IP_AT, 12, 4));
+        // Another identification and a lower TTL.
         (frame[IP_AT + 5], frame[IP_AT + 8]) = (77, 63);
         assert_eq!(check(&mut udp, &frame), Err(Mismatch::Headers), "its IPv4 checksum is wrong");
         put_checksum(&mut frame[IP_AT..IP_AT + 20], 10);
@@ -108,30 +109,30 @@ mod tests {
         frame[41] = 1;
         assert_eq!(check(&mut udp, &frame), Err(Mismatch::Headers));
         let mut tcp = maker("size = \"200B\"\nnetwork = \"ipv6\"\ntransport = \"tcp\"");
-        let mut frame = echoed(made(&tcp), (IP_AT, 8, 16));
+        let mut frame = socket_echo(frame_of(&tcp), (IP_AT, 8, 16));
         assert_eq!(check(&mut tcp, &frame), Ok(()));
         frame[IP_AT + 40] ^= 1;
-        assert_eq!(check(&mut tcp, &frame), Err(Mismatch::Headers), "a port that its checksum does not know");
+        assert_eq!(check(&mut tcp, &frame), Err(Mismatch::Headers), "a changed port without a new checksum");
     }
 
     #[test]
-    fn tags_may_come_and_go() {
+    fn vlan_tags_may_be_added_or_removed() {
         let mut tagged = maker("size = \"66B\"\nvlans = [{ id = 7 }]");
-        let mut frame = made(&tagged);
+        let mut frame = frame_of(&tagged);
         frame.drain(12..16);
         frame.resize(60, 0);
-        assert_eq!(check(&mut tagged, &frame), Ok(()), "padding behind");
+        assert_eq!(check(&mut tagged, &frame), Ok(()), "padding after the payload");
         frame.push(0);
         assert_eq!(check(&mut tagged, &frame), Err(Mismatch::Length));
         frame.splice(12..12, [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2]);
         frame.truncate(62 + 8 - 4);
-        assert_eq!(check(&mut tagged, &frame), Ok(()), "two tags for one");
+        assert_eq!(check(&mut tagged, &frame), Ok(()), "two tags instead of one");
     }
 
     #[test]
-    fn a_payload_that_was_changed_or_cut_is_found() {
+    fn changed_or_truncated_payload_is_detected() {
         let mut maker = maker("size = \"128B\"");
-        let mut frame = made(&maker);
+        let mut frame = frame_of(&maker);
         *frame.last_mut().unwrap() ^= 1;
         assert_eq!(check(&mut maker, &frame), Err(Mismatch::Payload));
         frame.pop();
