@@ -1,32 +1,32 @@
-//! What the banks of a channel share: command bus, data bus, and each rank's limits on activations.
+//! Resources that the banks of a channel share: command bus, data bus, and each rank's limits on activations.
 //!
-//! All limits on the data bus (bursts, bubbles between ranks and directions) and of a rank's internal data path (tCCD, tWTR) are
-//! distances between column commands, so the calendars are of column commands.
+//! All limits of the data bus (bursts, turnaround bubbles) and of a rank's internal data path (tCCD, tWTR)
+//! are distances between column commands, so the calendars hold column commands.
 
 use super::mapping::GROUP_BITS;
 use super::slots::{Marks, Slots};
 use super::timing::{ColumnGaps, DramTiming, Relation};
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// Shared buses of a channel; see the module.
 #[derive(Clone, Debug)]
 pub(super) struct Bus {
     pub commands: Marks,
     pub reads: Slots,
     pub writes: Slots,
-    /// Clocks by which commands that were put into holes too small for them would have pushed the others back. Those
-    /// have been promised their times; who comes next waits for it.
+    /// Delay owed, in clocks: commands were placed in gaps too short for them while later commands already
+    /// have final times. The next command pays.
     pub debt: u64,
-    /// Clocks that went to paying debts: from and to, the last ones.
+    /// Recent intervals spent on paying debts.
     pub paid: Paid,
     gaps: ColumnGaps,
 }
 
-/// Stretches in which nothing can be booked any more, by their ends.
+/// Intervals in which nothing more can be booked, ordered by end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Paid(Vec<(u64, u64)>);
 
-/// After this many more stretches, those that are past are dropped.
+/// Past intervals are dropped each time the number of intervals reaches a multiple of this.
 const STRETCHES: usize = 16;
 
 impl Paid {
@@ -44,21 +44,21 @@ impl Paid {
         }
     }
 
-    /// Says what is wrong with a state that was read back.
+    /// Checks a restored state.
     pub fn validate(&self) -> Result<(), String> {
         let sound = self.0.iter().all(|(from, to)| from <= to && *to <= super::CYCLE_MAX);
         if !sound || !self.0.is_sorted_by_key(|stretch| stretch.1) {
-            return Err("a data bus has paid impossible debts".to_owned());
+            return Err("a data bus has invalid debt intervals in the saved state".to_owned());
         }
         Ok(())
     }
 }
 
-/// With nothing booked for so many clocks a command is the last of its run, the one that pays the run's debt.
+/// A command followed by this many clocks without bookings is the last of its run and pays the run's debt.
 const RUN_ENDS: u32 = 64;
-/// A run is followed for so many windows of 128 clocks.
+/// Windows of 128 clocks over which delays in a run are followed.
 const RUN_WINDOWS: u64 = 4;
-/// More is not owed: the run was over long ago.
+/// Limit of the debt: a longer run would have ended before.
 pub(super) const DEBT_MAX: u64 = 1000;
 
 #[inline]
@@ -84,7 +84,7 @@ impl Bus {
         }
     }
 
-    /// The first cycle from `from` on in which a column command to `group` can be given.
+    /// First cycle from `from` on in which a column command to `group` can be issued.
     #[inline]
     pub fn find(&self, from: u64, write: bool, group: u8) -> u64 {
         let mut at = from;
@@ -114,7 +114,7 @@ impl Bus {
         }
     }
 
-    /// What is left of the debt when a command comes.
+    /// Debt left when a command is issued at `at`.
     fn owed(&self, at: u64, command: (bool, u8)) -> u64 {
         self.debt.saturating_sub(self.idle_before(at, command))
     }
@@ -123,7 +123,7 @@ impl Bus {
         (self.reads.after(at) | self.writes.after(at)).trailing_zeros() >= RUN_ENDS
     }
 
-    /// Which command is at a booked cycle: whether it writes, and where.
+    /// The command booked at a cycle: whether it is a write, and its rank and bank group.
     fn booked(&self, at: u64) -> (bool, u8) {
         let write = self.writes.has(at);
         (write, if write { self.writes.note(at) } else { self.reads.note(at) })
@@ -133,7 +133,7 @@ impl Bus {
         self.gaps.gaps[usize::from(first.0)][usize::from(second.0)][relation(first.1, second.1)]
     }
 
-    /// For how long a command has been possible that comes only now.
+    /// Clocks before `at` for which the bus could already have taken the command.
     fn idle_before(&self, at: u64, command: (bool, u8)) -> u64 {
         let distance = u64::from((self.reads.before(at) | self.writes.before(at)).leading_zeros());
         match at.checked_sub(distance) {
@@ -144,7 +144,7 @@ impl Bus {
         }
     }
 
-    /// When the commands before `at` allow one to `group`.
+    /// First cycle at which the commands before `at` allow one to `group`.
     #[inline]
     fn behind_earlier(&self, at: u64, write: bool, group: u8) -> u64 {
         let mut earliest = at;
@@ -168,7 +168,8 @@ impl Bus {
         earliest
     }
 
-    /// If a command to `group` at `at` would disturb one that is booked after it: when that one allows another.
+    /// If a command to `group` at `at` would be too close to a later booking: the first cycle allowed after
+    /// that booking.
     #[inline]
     fn behind_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
         let mut behind = None;
@@ -198,14 +199,14 @@ impl Bus {
         behind
     }
 
-    /// Whether a command may take a hole before another that is too small for it: FR-FCFS gives the bus to whoever is
-    /// ready while the other still waits for its bank group, and the other goes behind.
+    /// Whether a command may use a gap before another one that is too short for it. FR-FCFS gives the bus to
+    /// a ready command while the other still waits for its bank group; the other is delayed.
     #[inline]
     fn squeezes(&self, write: bool, second_writes: bool, relation: usize) -> bool {
         write == second_writes && relation != Relation::SameGroup as usize
     }
 
-    /// Books a column command. Returns by how much it has delayed those behind it, summed over them.
+    /// Books a column command. Returns the total delay it causes to later commands.
     #[inline]
     pub fn book(&mut self, at: u64, write: bool, group: u8, past: u64) -> u64 {
         if self.debt > 0 && self.is_last(at) {
@@ -231,7 +232,7 @@ impl Bus {
         delayed
     }
 
-    /// The sum of what those behind `at` lose if the first is `late`: each as much as the slack before it leaves.
+    /// Total delay of the commands after `at` if the first is `late`; slack between commands absorbs some.
     fn delay_behind(&self, at: u64, mut late: u64) -> u64 {
         let (mut sum, mut window_at, mut before) = (0, at, None::<u64>);
         for _ in 0..RUN_WINDOWS {
@@ -254,7 +255,7 @@ impl Bus {
         sum
     }
 
-    /// The first cycle from `from` on with no column command in the `quiet` cycles behind it, at most 128.
+    /// First cycle from `from` on that is followed by `quiet` cycles (at most 128) without column commands.
     pub fn quiet_from(&self, from: u64, quiet: u64) -> u64 {
         let mut at = from;
         loop {
@@ -267,7 +268,7 @@ impl Bus {
     }
 }
 
-/// A rank's activations: tRRD between any two, at most four in tFAW.
+/// Activations of a rank: tRRD between any two, at most four in tFAW.
 #[derive(Clone, Debug)]
 pub(super) struct Activations {
     pub slots: Slots,
@@ -285,7 +286,7 @@ impl Activations {
         if self.slots.note(other) == group { self.rrd_l } else { self.rrd_s }
     }
 
-    /// The first cycle from `from` on in which a row of `group` can be activated.
+    /// First cycle from `from` on in which a row of `group` can be activated.
     #[inline]
     pub fn find(&self, from: u64, group: u8, commands: &Marks) -> u64 {
         let mut at = from;
@@ -301,7 +302,7 @@ impl Activations {
         }
     }
 
-    /// `at` if an activation can be there, otherwise a later cycle before which none can.
+    /// `at` if an activation is possible there, otherwise a later cycle before which none is.
     #[inline]
     fn step(&self, at: u64, group: u8) -> u64 {
         if at >= self.slots.last() + self.faw {
@@ -340,7 +341,7 @@ impl Activations {
             }
             window &= window - 1;
         }
-        // Five in a row may not lie within the window, the new one being any of them.
+        // No five activations, including the new one, may lie within the window.
         let five = |early: Option<u64>, late: Option<u64>| match (early, late) {
             (Some(early), Some(late)) => late - early < self.faw,
             _ => false,
@@ -363,7 +364,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stretches_near_and_far_are_found_as_in_a_list_without_bounds(
+        fn debt_intervals_are_found_as_in_an_unbounded_list(
             ops in proptest::collection::vec((0u64..200, 0u64..400, 1u64..60, 0u64..600), 1..300),
         ) {
             let (mut paid, mut all, mut past) = (Paid::default(), Vec::<(u64, u64)>::new(), 0);
