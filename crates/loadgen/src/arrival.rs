@@ -45,7 +45,7 @@ doorbell_sim::stats! {
         echo_answered,
         /// Packets returned by the mirror.
         mirrored,
-        /// Arrivals with a bad FCS, whoever sent them.
+        /// Arrivals with a bad FCS, of any frame.
         bad_fcs,
         /// Frames sent that are neither traffic nor replies.
         injected,

@@ -198,7 +198,7 @@ impl LoadGen {
 
     fn ask_for_station(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
         let traffic = &self.run.traffic;
-        ports.send(now, requests::request_for(traffic.destination_ip, traffic.source, traffic.source_ip));
+        ports.send(now, requests::arp_request(traffic.destination_ip, traffic.source, traffic.source_ip));
         self.stats.arp_asked += 1;
         self.wake_at(now.saturating_add(ARP_RETRY), ports);
     }
@@ -353,7 +353,7 @@ impl LoadGen {
 
     /// Begins a measurement window and discards the previous one.
     pub fn begin_window(&mut self, now: Ps) {
-        let books = self.run.streams.books(now, &self.run.traffic);
+        let books = self.run.streams.empty_results(now, &self.run.traffic);
         self.measurement = Some(Measurement::begin(now, self.in_flight.next(), books));
     }
 

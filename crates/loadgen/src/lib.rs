@@ -67,9 +67,9 @@ pub use stages::{
 };
 pub use state::LoadGenState;
 pub use streams::{
-    Arrivals, Decimal, DueTimes, EthernetHeader, Field, Filter, FlowBook, FlowSummary, Net, Network, Order,
-    Protocol, Ramp, ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamBook, StreamConfig,
-    StreamSummary, SweepConfig, Timing, Transport, Truncated, Vlan,
+    Arrivals, Decimal, DueTimes, EthernetHeader, Field, Filter, FlowCounts, FlowSummary, Net, Network, Order,
+    Protocol, Ramp, ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamConfig,
+    StreamResults, StreamSummary, SweepConfig, Timing, Transport, Truncated, Vlan,
 };
 pub use template::{Flow, FlowHeaders};
 pub use volume::{Throughput, Volume};

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::batches::{Batches, BatchesState};
 use crate::in_flight::SendTimes;
 use crate::latency::{Latency, LatencyState};
-use crate::streams::{BookState, StreamBook};
+use crate::streams::{StreamResults, StreamResultsState};
 use crate::volume::Volume;
 
 /// A window, open or closed. Its results change while its frames are outstanding.
@@ -61,7 +61,7 @@ pub struct Measurement {
     /// Differences between the round trips of consecutively returned frames.
     variation: Latency,
     last: Option<Ps>,
-    streams: Vec<StreamBook>,
+    streams: Vec<StreamResults>,
 }
 
 /// Saved state of a [`Measurement`].
@@ -81,11 +81,11 @@ pub struct MeasurementState {
     from_actual: LatencyState,
     variation: LatencyState,
     last: Option<Ps>,
-    streams: Vec<BookState>,
+    streams: Vec<StreamResultsState>,
 }
 
 impl Measurement {
-    pub(crate) fn begin(now: Ps, next_sequence: u64, streams: Vec<StreamBook>) -> Measurement {
+    pub(crate) fn begin(now: Ps, next_sequence: u64, streams: Vec<StreamResults>) -> Measurement {
         Measurement {
             begin: now,
             end: None,
@@ -194,12 +194,12 @@ impl Measurement {
     }
 
     /// Per-stream results, if there are streams.
-    pub fn streams(&self) -> &[StreamBook] {
+    pub fn streams(&self) -> &[StreamResults] {
         &self.streams
     }
 
     /// Results of one stream. None if the traffic changed within the window and has more streams now.
-    pub(crate) fn stream(&mut self, stream: usize) -> Option<&mut StreamBook> {
+    pub(crate) fn stream(&mut self, stream: usize) -> Option<&mut StreamResults> {
         self.streams.get_mut(stream)
     }
 
@@ -339,7 +339,7 @@ impl Measurement {
             from_actual: self.from_actual.save(),
             variation: self.variation.save(),
             last: self.last,
-            streams: self.streams.iter().map(StreamBook::save).collect(),
+            streams: self.streams.iter().map(StreamResults::save).collect(),
         }
     }
 
@@ -361,8 +361,8 @@ impl Measurement {
         }
         let counted = (state.offered.frames, state.delivered.frames);
         let batches = Batches::restore(state.begin, &state.batches, counted);
-        let restore = |book| StreamBook::restore(state.begin, book);
-        let books: Option<Vec<StreamBook>> = state.streams.iter().map(restore).collect();
+        let restore = |book| StreamResults::restore(state.begin, book);
+        let books: Option<Vec<StreamResults>> = state.streams.iter().map(restore).collect();
         let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is inconsistent"));
         Ok(Measurement {
             begin: state.begin,

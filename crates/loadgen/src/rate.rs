@@ -190,19 +190,19 @@ impl Pacing {
     }
 
     /// Scales the rate exactly by `times` millionths.
-    pub(crate) fn times(self, times: u64) -> Pacing {
+    pub(crate) fn scaled_by_millionths(self, times: u64) -> Pacing {
         let by = |number: u128, factor: u64| number.checked_mul(u128::from(factor));
         match (by(self.numerator, Rate::ONCE), by(self.denominator, times)) {
             (Some(numerator), Some(denominator)) => {
                 let (numerator, denominator) = reduced(numerator, denominator);
                 Pacing { numerator, denominator, ..self }
             }
-            _ => self.faster(times as f64 / Rate::ONCE as f64),
+            _ => self.scaled(times as f64 / Rate::ONCE as f64),
         }
     }
 
     /// Scales the rate by `factor`, with a relative error of 2^-52.
-    pub(crate) fn faster(self, factor: f64) -> Pacing {
+    pub(crate) fn scaled(self, factor: f64) -> Pacing {
         const DENOMINATOR: u128 = 1 << 50;
         let period = self.numerator as f64 / self.denominator as f64 / factor;
         let (numerator, denominator) = reduced(((period * DENOMINATOR as f64) as u128).max(1), DENOMINATOR);

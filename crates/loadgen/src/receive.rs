@@ -85,7 +85,8 @@ impl LoadGen {
     fn answer(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
         let traffic = &self.run.traffic;
         if traffic.kind.sends_requests()
-            && let Some(station) = requests::reply_from(&frame.bytes, traffic.destination_ip, traffic.source)
+            && let Some(station) =
+                requests::station_in_reply(&frame.bytes, traffic.destination_ip, traffic.source)
         {
             if self.is_resolving() {
                 self.station_found(now, station, ports);

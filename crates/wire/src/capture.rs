@@ -4,7 +4,7 @@
 //!
 //! A capture is read whole: up to a gigabyte of it. What follows a damaged or cut block is lost, and said to be. A packet's FCS
 //! is removed where the file says how long it is: the link type field of pcap, the option `if_fcslen` and bits 5 to 8 of
-//! `epb_flags` of pcapng. Packets of links that carry IP without Ethernet get an Ethernet header ([`MadeHeader`]); those of other
+//! `epb_flags` of pcapng. Packets of links that carry IP without Ethernet get an Ethernet header ([`SyntheticHeader`]); those of other
 //! links are counted and left out.
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use pcap_parser::{
     PcapError as ParseError, PcapNGOption, create_reader,
 };
 
-pub use crate::capture_links::MadeHeader;
+pub use crate::capture_links::SyntheticHeader;
 use crate::capture_links::{LinkType, Payload};
 
 /// The largest capture that is read, unpacked.
@@ -49,7 +49,7 @@ pub struct CapturedPacket {
     /// How many it had, without FCS.
     pub original_len: u64,
     /// Its link has no Ethernet header: this one's addresses are zero and to be filled in.
-    pub made_header: Option<MadeHeader>,
+    pub synthetic_header: Option<SyntheticHeader>,
 }
 
 /// A capture's packets.
@@ -201,8 +201,8 @@ impl Reading {
         };
         self.capture.fcs_removed += u64::from(fcs > 0);
         self.capture.clipped += u64::from(recorded > original_len);
-        let Payload { bytes, original_len, made_header } = payload;
-        self.capture.packets.push(CapturedPacket { at: self.last, bytes, original_len, made_header });
+        let Payload { bytes, original_len, synthetic_header } = payload;
+        self.capture.packets.push(CapturedPacket { at: self.last, bytes, original_len, synthetic_header });
     }
 
     fn block(&mut self, block: &PcapBlockOwned<'_>) {

@@ -25,7 +25,7 @@ impl LinkType {
 
 /// An Ethernet header that a packet's link does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MadeHeader {
+pub struct SyntheticHeader {
     /// The sender's Ethernet address, where the link's own header has it.
     pub sender: Option<MacAddr>,
 }
@@ -34,7 +34,7 @@ pub struct MadeHeader {
 pub(crate) struct Payload {
     pub(crate) bytes: Vec<u8>,
     pub(crate) original_len: u64,
-    pub(crate) made_header: Option<MadeHeader>,
+    pub(crate) synthetic_header: Option<SyntheticHeader>,
 }
 
 const ADDRESSES_BYTES: usize = 12;
@@ -73,7 +73,9 @@ impl Payload {
     /// The frame of a packet of this link; none if the link carries no IP, or the packet has less than the link's header.
     pub(crate) fn of(link: LinkType, bytes: &[u8], original_len: u64) -> Option<Payload> {
         match link {
-            LinkType::ETHERNET => Some(Payload { bytes: bytes.to_vec(), original_len, made_header: None }),
+            LinkType::ETHERNET => {
+                Some(Payload { bytes: bytes.to_vec(), original_len, synthetic_header: None })
+            }
             LinkType::LINUX_SLL => Payload::of_cooked(&SLL, bytes, original_len),
             LinkType::LINUX_SLL2 => Payload::of_cooked(&SLL2, bytes, original_len),
             LinkType::RAW | LinkType::DLT_RAW | LinkType::DLT_RAW_OPENBSD => {
@@ -121,7 +123,11 @@ impl Payload {
     /// A packet behind an Ethernet header without addresses.
     fn behind(kind: u16, sender: Option<MacAddr>, packet: &[u8], packet_len: u64) -> Payload {
         let bytes = [&[0; ADDRESSES_BYTES][..], &kind.to_be_bytes(), packet].concat();
-        Payload { bytes, original_len: packet_len + ETHERNET_BYTES, made_header: Some(MadeHeader { sender }) }
+        Payload {
+            bytes,
+            original_len: packet_len + ETHERNET_BYTES,
+            synthetic_header: Some(SyntheticHeader { sender }),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ fn made(link: u32, head: &[u8], packet: &[u8]) -> Option<(Vec<u8>, u64, Option<M
     // Ten bytes were not recorded.
     let payload = Payload::of(LinkType(link), &bytes, bytes.len() as u64 + 10)?;
     assert_eq!(payload.bytes[..12], [0; 12]);
-    Some((payload.bytes[12..].to_vec(), payload.original_len, payload.made_header?.sender))
+    Some((payload.bytes[12..].to_vec(), payload.original_len, payload.synthetic_header?.sender))
 }
 
 fn expected(
@@ -23,7 +23,7 @@ fn expected(
 #[test]
 fn ethernet_is_taken_as_it_is() {
     let payload = Payload::of(LinkType::ETHERNET, &[7; 20], 30).unwrap();
-    assert_eq!((payload.bytes, payload.original_len, payload.made_header), (vec![7; 20], 30, None));
+    assert_eq!((payload.bytes, payload.original_len, payload.synthetic_header), (vec![7; 20], 30, None));
 }
 
 #[test]

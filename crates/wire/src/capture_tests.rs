@@ -186,8 +186,8 @@ fn packets_of_links_without_ethernet_are_told_from_frames() {
     let capture = one(101, 34, &[0x45; 30]);
     let packet = &capture.packets[0];
     assert_eq!((packet.bytes.len(), packet.original_len), (44, 48));
-    assert_eq!((packet.made_header, capture.other_links), (Some(MadeHeader { sender: None }), 0));
-    assert_eq!(one(1, 34, &[0x45; 34]).packets[0].made_header, None);
+    assert_eq!((packet.synthetic_header, capture.other_links), (Some(SyntheticHeader { sender: None }), 0));
+    assert_eq!(one(1, 34, &[0x45; 34]).packets[0].synthetic_header, None);
 }
 
 #[test]

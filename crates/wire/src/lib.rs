@@ -23,7 +23,7 @@ mod capture_links;
 mod faults;
 mod heard;
 
-pub use capture::{Capture, CaptureError, CapturedPacket, MadeHeader};
+pub use capture::{Capture, CaptureError, CapturedPacket, SyntheticHeader};
 pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
 pub use heard::Heard;
 pub use ipv4::{Ipv4, Ipv4Repr};

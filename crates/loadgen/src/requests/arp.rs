@@ -1,4 +1,4 @@
-//! Finding the station behind an IPv4 address: ARP (RFC 826) from the asking side.
+//! Resolves an IPv4 address to a MAC address: the requester's side of ARP (RFC 826).
 
 use std::net::Ipv4Addr;
 
@@ -14,8 +14,8 @@ const ARP_KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
 
-/// The question of station `mac` with address `ip`: who has `target`?
-pub(crate) fn request_for(target: Ipv4Addr, mac: MacAddr, ip: Ipv4Addr) -> Frame {
+/// ARP request for `target` from station `mac` with address `ip`.
+pub(crate) fn arp_request(target: Ipv4Addr, mac: MacAddr, ip: Ipv4Addr) -> Frame {
     let mut bytes = vec![0; Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES];
     let header =
         EthernetRepr { destination: MacAddr::BROADCAST, source: mac, tag: None, ethertype: EtherType::ARP };
@@ -26,8 +26,8 @@ pub(crate) fn request_for(target: Ipv4Addr, mac: MacAddr, ip: Ipv4Addr) -> Frame
     Frame::new(bytes)
 }
 
-/// The station that says in this frame, to `mac`, that it has `target`.
-pub(crate) fn reply_from(frame: &[u8], target: Ipv4Addr, mac: MacAddr) -> Option<MacAddr> {
+/// The MAC address of `target` if this frame is an ARP reply for it to `mac`.
+pub(crate) fn station_in_reply(frame: &[u8], target: Ipv4Addr, mac: MacAddr) -> Option<MacAddr> {
     let view = Ethernet::new_checked(frame).ok()?;
     let packet = view.payload().get(..ARP_BYTES)?;
     let is_reply = view.ethertype() == EtherType::ARP

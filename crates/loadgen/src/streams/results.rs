@@ -1,5 +1,4 @@
-//! What became of a window's frames, by stream and by flow. Which frames belong to a window, and what its groups mean, is
-//! said in `measure`.
+//! Results of a window's frames per stream and per flow. The groups of frames are defined in `measure`.
 
 pub use doorbell_results::{FlowSummary, StreamSummary};
 use doorbell_sim::Ps;
@@ -10,9 +9,9 @@ use crate::batches::{Batches, BatchesState};
 use crate::latency::{Latency, LatencyState, Mean};
 use crate::volume::Volume;
 
-/// The books of one stream.
+/// Results of one stream.
 #[derive(Clone, Debug)]
-pub struct StreamBook {
+pub struct StreamResults {
     name: String,
     offered: Volume,
     delivered: Volume,
@@ -20,35 +19,35 @@ pub struct StreamBook {
     reordered: u64,
     latency: Latency,
     batches: Batches<Mean>,
-    /// Empty if there are no flows, or too many.
-    flows: Vec<FlowBook>,
-    /// What was made of the capture that is sent; `not_sent` is of the window's begin.
+    /// Empty if there are no flows or too many.
+    flows: Vec<FlowCounts>,
+    /// Statistics of the replayed capture; `not_sent` counts from the begin of the window.
     replay: Option<ReplayStats>,
 }
 
-/// The books of one flow.
+/// Results of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlowBook {
+pub struct FlowCounts {
     /// Frames whose first bit left in the window.
     pub offered: u64,
-    /// Of these, those that came back unharmed.
+    /// Offered frames that returned unchanged.
     pub delivered: u64,
-    /// Of these, those that came back changed.
+    /// Offered frames that returned changed.
     pub corrupt: u64,
-    /// Unharmed frames that arrived in the window after a later one of the flow.
+    /// Unchanged frames that arrived in the window after a later one of the flow.
     pub reordered: u64,
 }
 
-impl FlowBook {
-    /// Of the offered frames, those that have not come back.
+impl FlowCounts {
+    /// Offered frames that have not returned.
     pub fn lost(&self) -> u64 {
         self.offered.saturating_sub(self.delivered).saturating_sub(self.corrupt)
     }
 }
 
-/// What a snapshot keeps of a [`StreamBook`].
+/// Saved state of [`StreamResults`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BookState {
+pub(crate) struct StreamResultsState {
     name: String,
     offered: Volume,
     delivered: Volume,
@@ -56,13 +55,13 @@ pub(crate) struct BookState {
     reordered: u64,
     latency: LatencyState,
     batches: BatchesState<Mean>,
-    flows: Vec<FlowBook>,
+    flows: Vec<FlowCounts>,
     replay: Option<ReplayStats>,
 }
 
-impl StreamBook {
-    pub(crate) fn new(begin: Ps, name: String, flows: usize, replay: Option<ReplayStats>) -> StreamBook {
-        StreamBook {
+impl StreamResults {
+    pub(crate) fn new(begin: Ps, name: String, flows: usize, replay: Option<ReplayStats>) -> StreamResults {
+        StreamResults {
             name,
             offered: Volume::default(),
             delivered: Volume::default(),
@@ -70,23 +69,24 @@ impl StreamBook {
             reordered: 0,
             latency: Latency::default(),
             batches: Batches::new(begin),
-            flows: vec![FlowBook::default(); flows],
+            flows: vec![FlowCounts::default(); flows],
             replay,
         }
     }
 
-    fn flow(&mut self, flow: Option<usize>) -> Option<&mut FlowBook> {
+    fn flow(&mut self, flow: Option<usize>) -> Option<&mut FlowCounts> {
         self.flows.get_mut(flow?)
     }
 
-    /// A frame left at `time`.
+    /// Counts a frame that left at `time`.
     pub(crate) fn on_sent(&mut self, time: Ps, volume: Volume, flow: Option<usize>) {
         self.offered.add(volume);
         self.batches.on_sent(time);
         self.flow(flow).into_iter().for_each(|flow| flow.offered += 1);
     }
 
-    /// A frame is back that had left at `time`; if it may have been another, its latency is not known.
+    /// Counts the return of a frame that left at `time`. `latency` is none if the frame may be a copy of
+    /// another one.
     pub(crate) fn on_delivered(
         &mut self,
         time: Ps,
@@ -110,8 +110,8 @@ impl StreamBook {
         self.flow(flow).into_iter().for_each(|flow| flow.reordered += u64::from(in_flow));
     }
 
-    /// Adds the books of the same stream at another port.
-    pub(crate) fn merge(&mut self, other: &StreamBook) {
+    /// Adds the results of the same stream at another port.
+    pub(crate) fn merge(&mut self, other: &StreamResults) {
         self.offered.add(other.offered);
         self.delivered.add(other.delivered);
         self.corrupt += other.corrupt;
@@ -130,12 +130,12 @@ impl StreamBook {
         }
     }
 
-    /// The stream's name, and its flows as far as they have books.
-    pub fn flows(&self) -> (&str, &[FlowBook]) {
+    /// The stream's name and its tracked flows.
+    pub fn flows(&self) -> (&str, &[FlowCounts]) {
         (&self.name, &self.flows)
     }
 
-    /// The figures of a window that is `span` long and has these batches.
+    /// Results of a window of length `span`; `all` is the window's own batches, whose length is used.
     pub(crate) fn summary(&self, span: Ps, all: &Batches) -> StreamSummary {
         let (offered, delivered) = (self.offered.frames, self.delivered.frames);
         StreamSummary {
@@ -165,7 +165,7 @@ impl StreamBook {
 
     fn flow_summary(&self) -> FlowSummary {
         let with =
-            |count: fn(&FlowBook) -> u64| self.flows.iter().filter(|flow| count(flow) > 0).count() as u64;
+            |count: fn(&FlowCounts) -> u64| self.flows.iter().filter(|flow| count(flow) > 0).count() as u64;
         FlowSummary {
             count: self.flows.len() as u64,
             offered: with(|flow| flow.offered),
@@ -174,12 +174,12 @@ impl StreamBook {
             with_reordering: with(|flow| flow.reordered),
             frames_reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
             frames_offered_max: self.flows.iter().map(|flow| flow.offered).max().unwrap_or(0),
-            frames_lost_max: self.flows.iter().map(FlowBook::lost).max().unwrap_or(0),
+            frames_lost_max: self.flows.iter().map(FlowCounts::lost).max().unwrap_or(0),
         }
     }
 
-    pub(crate) fn save(&self) -> BookState {
-        BookState {
+    pub(crate) fn save(&self) -> StreamResultsState {
+        StreamResultsState {
             name: self.name.clone(),
             offered: self.offered,
             delivered: self.delivered,
@@ -192,12 +192,12 @@ impl StreamBook {
         }
     }
 
-    /// The books of a window that began at `begin` as they were saved, unless none can have been so.
-    pub(crate) fn restore(begin: Ps, state: &BookState) -> Option<StreamBook> {
+    /// Restores saved results of a window that began at `begin`; none if the state is invalid.
+    pub(crate) fn restore(begin: Ps, state: &StreamResultsState) -> Option<StreamResults> {
         let adds_up = |offered: u64, delivered: u64, corrupt: u64| {
             delivered.checked_add(corrupt).is_some_and(|back| back <= offered) && offered < u64::MAX / 64
         };
-        let flow_is_sound = |flow: &FlowBook| {
+        let flow_is_sound = |flow: &FlowCounts| {
             adds_up(flow.offered, flow.delivered, flow.corrupt) && flow.reordered < u64::MAX / 64
         };
         let bytes = [
@@ -212,7 +212,7 @@ impl StreamBook {
             && state.flows.iter().all(flow_is_sound);
         let latency = Latency::restore(&state.latency).filter(|_| sound)?;
         let counted = (state.offered.frames, state.delivered.frames);
-        Some(StreamBook {
+        Some(StreamResults {
             name: state.name.clone(),
             offered: state.offered,
             delivered: state.delivered,
