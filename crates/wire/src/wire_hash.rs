@@ -1,22 +1,22 @@
-//! All that went over one direction of a link as one number, so that two runs can be compared frame by frame and picosecond by
-//! picosecond without keeping frames.
+//! Hash of all frames of one link direction, to compare two runs frame by frame and picosecond by picosecond
+//! without storing frames.
 
 use doorbell_sim::frame::Frame;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::link::Sent;
 
-/// A number that follows from every frame since it was begun: when it left and arrived, its bytes, and its faults.
+/// Running hash over all frames: departure and arrival times, bytes and faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// How many frames.
+pub struct WireHash {
+    /// Number of frames.
     pub frames: u64,
-    /// Chained over all of them.
+    /// Hash chained over all frames.
     pub hash: u64,
 }
 
-impl Heard {
-    /// Takes in the next frame.
+impl WireHash {
+    /// Adds the next frame.
     pub(crate) fn take(&mut self, sent: &Sent, frame: &Frame) {
         let mut head = [0; 17];
         head[..8].copy_from_slice(&sent.start.0.to_le_bytes());
