@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use doorbell_acceptance::net_guest::{PATIENCE, go_on, run, run_to_pause};
+use doorbell_acceptance::net_guest::{PATIENCE, resume, run, run_to_pause};
 use doorbell_acceptance::{places, repository, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_example::CopyEngine;
@@ -27,9 +27,9 @@ const TOLD: [&str; 5] = [
     "status 1 after 1 interrupts",
     "status 1 after 2 interrupts",
     "MSI-X: message 5a01, pending 0; masked 0, pending 2; unmasked pending 0, message 5a01; \
-     function masked 0, pending 2, seen to: pending 0, message 0",
+     function masked 0, pending 2, cleared: pending 0, message 0",
     "MSI: message 5a51; masked 0, pending 2; unmasked pending 0, message 5a51",
-    "pin: stayed down",
+    "pin: inactive",
 ];
 
 fn functions() -> Vec<(Place, Box<dyn PciFunction>)> {
@@ -84,7 +84,7 @@ fn a_program_drives_it_and_what_it_counts_is_told() {
         let mut machine = machine(preset);
         machine.restore(&file, "ours").expect("the same functions are plugged in");
         machine.set_mode(mode);
-        go_on(&mut machine);
+        resume(&mut machine);
         let console = run(&mut machine);
         let copied = console.matches("copied, then status 0").count();
         assert_eq!(copied, 2, "{console}");
@@ -105,7 +105,7 @@ fn a_program_drives_it_and_what_it_counts_is_told() {
 fn a_checkpoint_in_the_middle_of_a_copy_goes_on_as_if_there_had_been_none() {
     let mut first = booted();
     run_to_pause(&mut first, "bound");
-    go_on(&mut first);
+    resume(&mut first);
     // Until the engine is busy, to the picosecond.
     let busy = |machine: &Machine| {
         let mut copy = CopyEngine::default();

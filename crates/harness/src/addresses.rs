@@ -1,46 +1,46 @@
-//! Addresses that a fuzzed guest should know: devices, their registers, and memory set aside.
+//! Addresses that fuzzed guests use: devices, their registers, and reserved memory.
 
 use doorbell_sim::rng::Rng;
 
 use crate::input::Input;
 
-/// Where the program runs.
+/// Address of the program.
 pub const PROGRAM: u64 = 0x8000_0000;
 /// RAM of the machines.
 pub const RAM_BYTES: u64 = 64 << 20;
-/// Memory that programs use for rings and buffers: where the file system lies, below the device tree's 2 MiB.
+/// Memory for rings and buffers: the initramfs, below the device tree's 2 MiB.
 pub const DATA: u64 = PROGRAM + RAM_BYTES - (2 << 20) - DATA_BYTES;
-/// Bytes of it.
+/// Size of the memory for rings and buffers.
 pub const DATA_BYTES: u64 = 256 << 10;
-/// From one NIC's rings to the next's.
+/// Distance between two NICs' rings.
 pub const RINGS_STRIDE: u64 = 0x4000;
-/// From a NIC's receive ring to its transmit ring.
+/// Offset of a NIC's transmit ring from its receive ring.
 pub const TRANSMIT_RING: u64 = 0x1000;
-/// Bytes of a ring as programs usually set it.
+/// Usual bytes of a ring.
 pub const RING_BYTES: u64 = 0x400;
-/// PCI configuration space; each function has 4 KiB, each device 32 KiB, each bus 1 MiB.
+/// PCI configuration space: 4 KiB per function, 32 KiB per device, 1 MiB per bus.
 pub const ECAM: u64 = 0x3000_0000;
-/// The device number of a bridge, if there is one.
+/// Device number of the bridge, if there is one.
 pub const BRIDGE_DEVICE: u64 = 3;
-/// In machines without a bridge, that of a function with interrupts of all kinds.
-pub const BELL_DEVICE: u64 = 3;
-/// Where programs put its registers.
-pub const BELL: u64 = PCI_MEMORY + 4 * NIC_STRIDE;
-/// That of a NIC behind a bridge.
+/// Device number of the function with all kinds of interrupts, in machines without a bridge.
+pub const INTERRUPTER_DEVICE: u64 = 3;
+/// Usual address of that function's registers.
+pub const INTERRUPTER: u64 = PCI_MEMORY + 4 * NIC_STRIDE;
+/// Device number of a NIC behind a bridge.
 pub const BEHIND_BRIDGE: u64 = 2;
 /// The PCI I/O window.
 pub const PCI_IO: u64 = 0x300_0000;
-/// The PCI memory window, where programs put the NICs' registers.
+/// The PCI memory window, usual location of the NICs' registers.
 pub const PCI_MEMORY: u64 = 0x4000_0000;
 /// Distance between two NICs' register windows.
 pub const NIC_STRIDE: u64 = 0x2_0000;
-/// Where programs put the NICs' tables of messages, from PCI memory's beginning.
+/// Usual offset of the NICs' MSI-X tables in PCI memory.
 pub const TABLES: u64 = 0x80_0000;
-/// Distance between two of them.
+/// Distance between two MSI-X tables.
 pub const TABLE_STRIDE: u64 = 0x4000;
 
-/// Registers of the interrupt controller, from the PLIC's first address on; then those of an APLIC's two domains and of interrupt
-/// files, for machines that have these.
+/// Registers of the interrupt controllers, relative to the PLIC's base: the PLIC, then an APLIC's two domains
+/// and the interrupt files, in machines that have them.
 const INTERRUPT_CONTROLLER_REGISTERS: [u64; 44] = [
     0x28,
     0x80,
@@ -87,14 +87,14 @@ const INTERRUPT_CONTROLLER_REGISTERS: [u64; 44] = [
     IMSIC_S + 0x1000,
     IMSIC_S + 0x2000,
 ];
-/// Their places behind the PLIC's.
+/// Offsets of the APLIC's supervisor domain and the interrupt files from the PLIC's base.
 const APLIC_S: u64 = 0x100_0000;
 const IMSIC_M: u64 = INTERRUPT_FILES - 0xc00_0000;
 const IMSIC_S: u64 = IMSIC_M + 0x400_0000;
-/// The pages of harts' interrupt files, of machine and then of supervisor mode.
+/// Pages of the harts' interrupt files: machine mode, then supervisor mode.
 pub const INTERRUPT_FILES: u64 = 0x2400_0000;
 
-/// First address and size of each region worth an access, with offsets that have registers.
+/// Base and size of each region, with offsets of registers.
 const REGIONS: [(u64, u64, &[u64]); 11] = [
     (0x1000, 0xf000, &[0, 0x18, 0x28]),
     (0x10_0000, 0x1000, &[0]),
@@ -109,7 +109,7 @@ const REGIONS: [(u64, u64, &[u64]); 11] = [
     (DATA, DATA_BYTES, &[0]),
 ];
 
-/// Registers of the NIC that do something, by offset in BAR 0.
+/// Offsets in BAR 0 of NIC registers with an effect.
 const NIC_REGISTERS: [u64; 48] = [
     0x0000, 0x0004, 0x0008, 0x0010, 0x0014, 0x0018, 0x0020, 0x0028, 0x002c, 0x0030, 0x0038, 0x00c0, 0x00c4,
     0x00c8, 0x00d0, 0x00d8, 0x0100, 0x0170, 0x0400, 0x1000, 0x2160, 0x2168, 0x2800, 0x2804, 0x2808, 0x2810,
@@ -117,26 +117,26 @@ const NIC_REGISTERS: [u64; 48] = [
     0x3830, 0x4000, 0x40c0, 0x40d0, 0x5000, 0x5200, 0x5400, 0x5404, 0x5600,
 ];
 
-/// Registers that an 82576 has besides.
+/// Additional registers of an 82576.
 const IGB_REGISTERS: [u64; 32] = [
     0x1514, 0x1520, 0x1524, 0x1528, 0x152c, 0x1530, 0x1580, 0x1680, 0x1684, 0x1700, 0x1704, 0x1740, 0x280c,
     0x2830, 0x3838, 0x383c, 0x5480, 0x55fc, 0x5818, 0x59e0, 0x5b50, 0x5c00, 0x5c80, 0x5cb0, 0xc04c, 0xc050,
     0xc058, 0xc068, 0xe050, 0xe058, 0xe068, 0xe078,
 ];
 
-/// Registers of a function's configuration space that do something.
+/// Configuration registers with an effect.
 const CONFIG_REGISTERS: [u64; 20] = [
     0x00, 0x02, 0x04, 0x05, 0x06, 0x08, 0x0c, 0x0e, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x30, 0x34, 0x3c, 0x3d,
     0xdc, 0xe0, 0xe2,
 ];
 
-/// Any address: mostly a device register, sometimes beside one, in a hole or anywhere.
+/// An arbitrary address: usually a device register, sometimes near one, in a hole or random.
 pub fn any(input: &mut Input<'_>) -> u64 {
     match input.u8() % 16 {
         0 => input.u64(),
         1 => u64::from(input.u32()),
         2 => {
-            // Around a region's edges.
+            // Near the boundary of a region.
             let (base, size, _) = input.pick(&REGIONS);
             let edge = if input.flag() { base } else { base + size };
             edge.wrapping_add(u64::from(input.u8() % 32)).wrapping_sub(16)
@@ -158,7 +158,7 @@ pub fn any(input: &mut Input<'_>) -> u64 {
     }
 }
 
-/// An address in a NIC's registers, where programs put them.
+/// An address in a NIC's registers at their usual location.
 pub fn nic_register(input: &mut Input<'_>) -> u64 {
     let choice = input.u8();
     let base = PCI_MEMORY + u64::from(choice >> 6 & 1) * NIC_STRIDE;
@@ -186,8 +186,7 @@ pub fn config_register(input: &mut Input<'_>) -> u64 {
     }
 }
 
-/// An address that software may give to a device for DMA: mostly memory set aside, sometimes its end, a device or
-/// nothing.
+/// An address for DMA: usually in the reserved memory, sometimes at the end of RAM, in a device or unmapped.
 pub fn dma(input: &mut Input<'_>) -> u64 {
     match input.u8() % 16 {
         0 => any(input),
@@ -197,8 +196,8 @@ pub fn dma(input: &mut Input<'_>) -> u64 {
     }
 }
 
-/// What the memory set aside holds at first: for two NICs a ring of buffers to receive into, and one of frames to send,
-/// with command bits, lengths and types that vary.
+/// Initial contents of the reserved memory: for two NICs, a ring of receive buffers and a ring of frames to
+/// send, with varying command bits, lengths and types.
 pub fn data(seed: u64) -> Vec<u8> {
     let mut rng = Rng::stream(seed, "rings");
     let mut bytes = vec![0; DATA_BYTES as usize];
@@ -210,7 +209,7 @@ pub fn data(seed: u64) -> Vec<u8> {
             put(nic * RINGS_STRIDE + at, buffer);
             let transmit = nic * RINGS_STRIDE + TRANSMIT_RING + at;
             let draw = rng.next_u64();
-            // DCMD: EOP, IFCS, often RS and DEXT; DTYP, TSE and the rest at times.
+            // DCMD: EOP, IFCS, often RS and DEXT; DTYP, TSE and others sometimes.
             let command = 0x03 | draw >> 8 & 0x2c & (draw >> 16) | draw & 0x08;
             let length = 16 + (draw >> 32 & 0x7ff);
             put(transmit, buffer + (draw >> 48 & 0xff));

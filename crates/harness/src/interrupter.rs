@@ -1,10 +1,10 @@
-//! A PCI function for fuzzed guests that interrupts in every way there is, when it is told to: by its pin, by MSI and by MSI-X.
+//! A PCI function for fuzzed guests that interrupts on command in all ways: by its pin, by MSI and by MSI-X.
 //!
-//! | Offset | A store there |
+//! | Offset | Effect of a store |
 //! |---|---|
-//! | 0x00 | writes eight bytes to the address in 0x08, unless that is zero, raises the vector of that number, and the pin |
-//! | 0x08 | is where to |
-//! | 0x10 | withdraws the vector of that number, and the pin |
+//! | 0x00 | writes eight bytes to the address in 0x08, unless zero, and raises the vector of this number and the pin |
+//! | 0x08 | sets the address |
+//! | 0x10 | withdraws the vector of this number and lowers the pin |
 
 use doorbell_machine::{FunctionSide, PciFunction};
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
@@ -12,36 +12,36 @@ use doorbell_sim::ports::{DmaKind, DmaRequest, IrqPort, IrqSink, Timers};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
 
-/// Where its capabilities and vectors are.
+/// Offset of the MSI capability.
 pub const MSI: u64 = 0x40;
-/// The other ones.
+/// Offset of the MSI-X capability.
 pub const MSIX: u64 = 0x60;
-/// MSI-X's table behind its registers, and the pending bits.
+/// Offset of the MSI-X table in BAR 0.
 pub const TABLE: u64 = 0x100;
 const PENDING: u32 = 0x200;
-/// Vectors of both.
+/// Number of vectors of MSI and of MSI-X.
 pub const VECTORS: u16 = 4;
 
 /// See the module.
 #[derive(Default)]
-pub struct Bell {
+pub struct Interrupter {
     to: u64,
 }
 
-impl Bell {
-    fn ring(&self, now: Ps, vector: u64, side: &mut FunctionSide<'_>) {
+impl Interrupter {
+    fn interrupt(&self, now: Ps, vector: u64, side: &mut FunctionSide<'_>) {
         side.raise(now, vector as u16);
         side.set_irq(true);
     }
 }
 
-impl PciFunction for Bell {
+impl PciFunction for Interrupter {
     fn identity(&self) -> FunctionIdentity {
         let mut bars = [BarKind::None; 6];
         bars[0] = BarKind::Memory32 { bytes: 4096, prefetchable: false };
         let table = (0, TABLE as u32);
         FunctionIdentity {
-            // A number that no vendor has, and a base system peripheral.
+            // An unassigned vendor ID, and a base system peripheral.
             vendor: 0xd00b,
             device: 0xbe11,
             revision: 0,
@@ -67,14 +67,14 @@ impl PciFunction for Bell {
 
     fn write(&mut self, now: Ps, _: u8, offset: u64, _: AccessSize, value: u64, side: &mut FunctionSide<'_>) {
         match offset {
-            0 if self.to == 0 => self.ring(now, value, side),
+            0 if self.to == 0 => self.interrupt(now, value, side),
             0 => {
                 let (addr, kind) = (PhysAddr(self.to), DmaKind::RxData);
                 let request = DmaRequest::plain(addr, 8, kind, 0);
                 if let Done::At(done) = side.memory().request_write(now, request) {
                     side.wake_at(done, self.to);
                 }
-                self.ring(now, value, side);
+                self.interrupt(now, value, side);
             }
             8 => self.to = value,
             0x10 => {
@@ -100,8 +100,8 @@ impl PciFunction for Bell {
 
     fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError> {
         let to = state.try_into().map_err(|_| SnapshotError::Inconsistent {
-            name: "bell".into(),
-            problem: "it is no address".into(),
+            name: "interrupter".into(),
+            problem: "the state is not an address".into(),
         })?;
         self.to = u64::from_le_bytes(to);
         Ok(())
