@@ -1,9 +1,9 @@
-//! What must hold of every result, whatever machine it is of: shares are in [0, 1], nothing that is counted is negative, and parts
-//! are their whole. Everything is read from the JSON that users read.
+//! Invariants of every result, on any machine: shares are in [0, 1], counts are not negative, and parts sum to their
+//! whole. They are checked on the JSON that users read.
 
 use serde_json::Value;
 
-/// Figures that are shares and are called otherwise.
+/// Names of shares that have no affix of shares.
 const SHARES: [&str; 9] = [
     "forwarded_loads",
     "network_loads",
@@ -15,14 +15,14 @@ const SHARES: [&str; 9] = [
     "saturation_is_bound",
     "most_saturated",
 ];
-/// How their names end or begin.
-const ENDS: [&str; 4] = ["share", "_rate", "_busy", "_use"];
-/// Groups of shares: those of the first kind are all, and sum to one or to nothing.
+/// Suffixes of the names of shares.
+const SUFFIXES: [&str; 4] = ["share", "_rate", "_busy", "_use"];
+/// Groups whose shares sum to one, or to zero without cycles.
 const TOP_DOWN: [&str; 2] = ["top-down", "top-down, level 2"];
-/// Sums of floats are the same within this.
+/// Relative tolerance of floating-point comparisons.
 const CLOSE: f64 = 1e-9;
 
-/// What is wrong with a point of a summary; nothing if all is well.
+/// Returns the violated invariants of one point of a summary; empty if it is consistent.
 pub fn faults(point: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     walk(point, &mut String::new(), &mut faults);
@@ -34,10 +34,10 @@ pub fn faults(point: &Value) -> Vec<String> {
 }
 
 fn is_share(name: &str) -> bool {
-    SHARES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end)) || name.starts_with("from_")
+    SHARES.contains(&name) || SUFFIXES.iter().any(|end| name.ends_with(end)) || name.starts_with("from_")
 }
 
-/// No number is negative, and shares are shares.
+/// Checks that no number is negative and that no share exceeds one.
 fn walk(value: &Value, path: &mut String, faults: &mut Vec<String>) {
     let mut deeper = |name: &str, value: &Value| {
         let length = path.len();
@@ -53,7 +53,7 @@ fn walk(value: &Value, path: &mut String, faults: &mut Vec<String>) {
             let number = number.as_f64().expect("JSON has no other numbers");
             let name = path.rsplit('/').next().expect("a path has a last part");
             let in_shares = path.contains("/top-down") || is_share(name);
-            // An interval around a share is none.
+            // The confidence interval of a share may exceed one.
             let most =
                 if in_shares && !path.contains("/confidence_95/") { 1.0 + CLOSE } else { f64::INFINITY };
             if !(0.0..=most).contains(&number) {
@@ -68,13 +68,13 @@ fn number(of: &Value, name: &str) -> f64 {
     of[name].as_f64().unwrap_or_else(|| panic!("no {name} in {of}"))
 }
 
-/// Causes and what was lost are the same.
+/// Checks that the drop causes sum to the lost frames, and that the offered rate matches the offered frames.
 fn losses(point: &Value, faults: &mut Vec<String>) {
     let lost = number(point, "frames_offered") - number(point, "frames_delivered");
     let named: u64 = crate::dropped(&point["drops"]);
     let named = named as f64 + number(point, "frames_corrupt") + number(point, "frames_late");
     if named != lost {
-        faults.push(format!("{lost} frames were lost, and {named} have a cause: {}", point["drops"]));
+        faults.push(format!("{lost} frames were lost, but {named} have a cause: {}", point["drops"]));
     }
     let (carried, offered) = (number(point, "offered_mpps"), number(point, "frames_offered"));
     let seconds = number(point, "simulated_seconds");
@@ -83,7 +83,7 @@ fn losses(point: &Value, faults: &mut Vec<String>) {
     }
 }
 
-/// Percentiles grow, and lie between the least and the most as the mean does.
+/// Checks that percentiles increase, and that the mean is between the minimum and the maximum.
 fn latencies(value: &Value, path: &str, faults: &mut Vec<String>) {
     match value {
         Value::Object(parts) => {
@@ -97,7 +97,7 @@ fn latencies(value: &Value, path: &str, faults: &mut Vec<String>) {
             };
             let is_distribution = sorted && within;
             if !path.contains("confidence_95") && !is_distribution {
-                faults.push(format!("{path} is no distribution: {value}"));
+                faults.push(format!("{path} is not a distribution: {value}"));
             }
             parts.iter().for_each(|(name, value)| latencies(value, &format!("{path}/{name}"), faults));
         }
@@ -108,7 +108,7 @@ fn latencies(value: &Value, path: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Cores' cycles are the sum of their CPI stacks; the cores together are the machine.
+/// Checks that CPI stacks sum to each core's cycles, and that the cores sum to the machine.
 fn cores(point: &Value, faults: &mut Vec<String>) {
     let Some(timing) = point.get("timing").filter(|timing| timing.is_object()) else { return };
     let empty = Vec::new();
@@ -124,7 +124,7 @@ fn cores(point: &Value, faults: &mut Vec<String>) {
             }
         }
     }
-    // Those of cores with threads are sums of these.
+    // Entries of multi-threaded cores are sums of their threads' entries.
     let harts: Vec<&Value> =
         cores.iter().filter(|core| core.get("thread").is_some() || core.get("core").is_none()).collect();
     let mut sums = [0.0; 3];
@@ -134,7 +134,7 @@ fn cores(point: &Value, faults: &mut Vec<String>) {
         let stack = hart["figures"]["CPI stack"].as_object().into_iter().flatten();
         let stack: f64 = stack.filter_map(|(_, part)| part.as_f64()).sum::<f64>() * instructions;
         if instructions > 0.0 && (stack - cycles).abs() > CLOSE * cycles {
-            faults.push(format!("hart {}: {cycles} cycles, and its CPI stack has {stack}", hart["hart"]));
+            faults.push(format!("hart {}: {cycles} cycles, but its CPI stack has {stack}", hart["hart"]));
         }
         let asleep = pace["asleep_share"].as_f64().unwrap_or(0.0) * cycles;
         for (sum, part) in sums.iter_mut().zip([cycles, instructions, cycles - asleep]) {
@@ -145,16 +145,16 @@ fn cores(point: &Value, faults: &mut Vec<String>) {
     for (name, sum) in [("instructions", sums[1]), ("cycles", sums[2])] {
         let Some(each) = cost[name].as_f64() else { continue };
         if (each * frames - sum).abs() > CLOSE * sum + 1e-6 {
-            faults.push(format!("packets cost {} {name}, and the cores {sum}", each * frames));
+            faults.push(format!("packets cost {} {name}, but the cores took {sum}", each * frames));
         }
     }
     let (ipc, own) = (number(point, "ipc"), sums[1] / sums[0]);
     if sums[0] > 0.0 && (ipc - own).abs() > CLOSE * own {
-        faults.push(format!("an IPC of {ipc}, and of {own} by the cores' books"));
+        faults.push(format!("the IPC is {ipc}, but {own} by the cores' counters"));
     }
 }
 
-/// Queues' books are the port's.
+/// Checks that the counters of a port's queues sum to the port's.
 fn queues(point: &Value, faults: &mut Vec<String>) {
     for port in point["ports"].as_array().into_iter().flatten() {
         let groups = port["groups"].as_array().into_iter().flatten();
@@ -176,7 +176,7 @@ fn queues(point: &Value, faults: &mut Vec<String>) {
             if let (Some(own), Some(sum)) = (own, sum(name))
                 && own != sum
             {
-                faults.push(format!("{name} is {own}, and its queues' are {sum}"));
+                faults.push(format!("{name} is {own}, but its queues sum to {sum}"));
             }
         }
     }
@@ -188,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_kind_of_fault_is_found() {
+    fn each_kind_of_inconsistency_is_reported() {
         let good = json!({
             "frames_offered": 10, "frames_delivered": 7, "frames_corrupt": 0, "frames_late": 1,
             "drops": {"dma": 1, "core": 0, "unknown": 1, "waited_for": {"core": 1}},
@@ -206,21 +206,21 @@ mod tests {
             good
         };
         assert_eq!(faults(&good), Vec::<String>::new());
-        for (path, wrong, says) in [
+        for (path, wrong, message) in [
             ("/wire_share", json!(1.001), "/wire_share is 1.001"),
             ("/ipc", json!(-0.5), "/ipc is -0.5"),
-            ("/drops/unknown", json!(0), "3 frames were lost, and 2 have a cause"),
+            ("/drops/unknown", json!(0), "3 frames were lost, but 2 have a cause"),
             ("/simulated_seconds", json!(2e-6), "are not 10 frames"),
-            ("/latency_ns/p50", json!(4.0), "/latency_ns is no distribution"),
+            ("/latency_ns/p50", json!(4.0), "/latency_ns is not a distribution"),
             ("/timing/top-down/a", json!(0.5), "top-down of all sums to 1.25"),
-            ("/cores/0/figures/CPI stack/l1", json!(1.1), "hart 0: 100 cycles, and its CPI stack has 105"),
-            ("/timing/packet cost/cycles", json!(11.0), "packets cost 77 cycles, and the cores 70"),
-            ("/ports/0/groups/0/figures/0/value", json!(4), "rx_drop_core is 4, and its queues' are 3"),
+            ("/cores/0/figures/CPI stack/l1", json!(1.1), "hart 0: 100 cycles, but its CPI stack has 105"),
+            ("/timing/packet cost/cycles", json!(11.0), "packets cost 77 cycles, but the cores took 70"),
+            ("/ports/0/groups/0/figures/0/value", json!(4), "rx_drop_core is 4, but its queues sum to 3"),
         ] {
             let mut bad = good.clone();
             *bad.pointer_mut(path).unwrap() = wrong;
             let found = faults(&bad);
-            assert!(found.iter().any(|fault| fault.contains(says)), "{path}: {found:?}");
+            assert!(found.iter().any(|fault| fault.contains(message)), "{path}: {found:?}");
         }
     }
 }

@@ -4,22 +4,22 @@ use std::net::UdpSocket;
 use std::process::Child;
 use std::time::Duration;
 
-/// How often, and how far apart, a memcached that starts is asked whether it answers.
+/// Number and interval of the `version` requests sent to a starting memcached until it answers.
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
-/// A memcached that answers; it ends with this value.
+/// A running memcached; killed on drop.
 #[derive(Debug)]
 pub struct Memcached {
-    /// Its process.
+    /// Server process.
     pub child: Child,
-    /// Sends to it and receives from it, nothing else.
+    /// UDP socket connected to the server.
     pub socket: UdpSocket,
 }
 
 impl Memcached {
-    /// Starts one with a thread, 64 MB and these options, under this command (`["taskset", …]`) if there is one, and waits until
-    /// it answers. A receive that waits for `patience` has failed.
+    /// Starts a server with one thread, 64 MB and these options, and waits until it answers. `under` is a prefix
+    /// command (`["taskset", …]`) or empty; `patience` is the receive timeout.
     pub fn start(under: &[&str], options: &[&str], patience: Duration) -> Memcached {
         let here = || UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         let socket = here();
@@ -40,7 +40,7 @@ impl Memcached {
             answers()
         };
         assert!((0..TRIES).any(|_| patiently()), "memcached does not answer at UDP port {port}");
-        // Answers to earlier tries may be on their way.
+        // Discard answers to earlier tries.
         while memcached.socket.recv(&mut [0; 2048]).is_ok() {}
         memcached.socket.set_read_timeout(Some(patience)).expect("not zero");
         memcached
@@ -54,7 +54,7 @@ impl Drop for Memcached {
     }
 }
 
-/// A request's datagram: memcached's header, and the text.
+/// Datagram of a request: memcached's UDP header, then the text.
 pub fn datagram(id: u16, text: &[u8]) -> Vec<u8> {
     let mut bytes = vec![(id >> 8) as u8, id as u8, 0, 0, 0, 1, 0, 0];
     bytes.extend_from_slice(text);

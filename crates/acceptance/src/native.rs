@@ -5,11 +5,11 @@ use std::process::Command;
 
 use crate::repository;
 
-/// EAL's options for a program that has no NIC and no hugepages, and lets others run beside it.
+/// EAL options for a program without NIC and hugepages, which allow other DPDK programs at the same time.
 pub const EAL: &[&str] =
     &["--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level=error"];
 
-/// Compiles a program into a folder with these flags, and returns where it is.
+/// Compiles a program into a folder with these flags, and returns its path.
 #[track_caller]
 pub fn build(program: &str, flags: &str, folder: &Path) -> PathBuf {
     let path = folder.join(program);

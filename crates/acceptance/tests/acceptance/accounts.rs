@@ -1,6 +1,8 @@
-//! The accounts of machines drawn at random: links, NICs, attachments, caches and cores with random parameters, random loads far below and
-//! above what the guest can do, and measurements of any length. Whatever the machine, shares are in [0, 1], nothing that is counted is
-//! negative, and parts are their whole ([`doorbell_acceptance::books`]). No request is from before what a model remembers.
+//! Checks result invariants ([`doorbell_acceptance::books`]) on random machines.
+//!
+//! Links, NICs, attachments, caches and cores have random parameters. Loads are far below and far above the guest's
+//! capacity, and measurements have any length. Shares must be in [0, 1], counts not negative, and parts must sum to
+//! their whole. No request may be older than the reservation window of a model.
 
 use doorbell_acceptance::{books, quiet, session, short_or_long, timed_session};
 use doorbell_bench::run_point;
@@ -9,7 +11,7 @@ use doorbell_machine::Machine;
 use doorbell_sim::Bytes;
 use doorbell_sim::rng::Rng;
 
-/// What a machine may have instead of the preset's.
+/// Overrides to choose from.
 const SETTINGS: [&str; 52] = [
     "link.overhead=0B",
     "link.overhead=7B",
@@ -67,7 +69,7 @@ const SETTINGS: [&str; 52] = [
 const DURATIONS: [&str; 6] = ["1ps", "700ns", "5us", "12us", "20us", "40us"];
 const SIZES: [u64; 6] = [64, 65, 128, 512, 1024, 1518];
 
-/// A machine, its load, and what is wrong with its results.
+/// Runs a random machine and load, and returns the violated invariants.
 fn faults(case: u64) -> Vec<String> {
     let mut rng = Rng::stream(case, "accounts");
     let pick = |rng: &mut Rng, from: &[&'static str]| from[rng.below(from.len() as u64) as usize];
@@ -75,29 +77,29 @@ fn faults(case: u64) -> Vec<String> {
     let mut set = vec!["run.warmup=30us", "run.settle=5us", "run.drain=1ms", duration.as_str()];
     let count = rng.below(7);
     set.extend((0..count).flat_map(|_| pick(&mut rng, &SETTINGS).split(' ')));
-    // What is set last holds; buses and PCI Express have keys of their own.
+    // The last setting of a key applies. Buses and PCI Express have different keys.
     let by_bus = set.iter().any(|key| key.starts_with("attach."));
     set.retain(|key| !(by_bus && key.starts_with("pcie.")));
     let size = SIZES[rng.below(SIZES.len() as u64) as usize];
     let rate = [1, 5, 20, 28, 45, 80, 150][rng.below(7) as usize] * 1_000_000;
-    // testpmd needs one core, and the other sleeps.
+    // testpmd uses one core; a second one sleeps.
     let guests: [&[&str]; 3] = [&[], &[], &["platform.harts=2"]];
     let guest = guests[rng.below(3) as usize];
     let functional = rng.below(8) == 0;
     let model = if functional { "functional" } else { "timed" };
-    let said = format!("case {case}, {model}, {size} B at {rate}/s, {guest:?}, {set:?}");
+    let description = format!("case {case}, {model}, {size} B at {rate}/s, {guest:?}, {set:?}");
     let session = if functional { session(guest, &set) } else { timed_session(guest, &set) };
     match quiet(|control| run_point(&session, Rate::Frames(rate), Bytes(size), None, control)) {
-        Err(error) => vec![format!("{said}: {error}")],
+        Err(error) => vec![format!("{description}: {error}")],
         Ok(point) => {
             let summary = serde_json::to_value(&point.summary).expect("a summary is JSON");
             let faults = books::faults(&summary).into_iter().chain(late(&point.machine));
-            faults.map(|fault| format!("{said}: {fault}")).collect()
+            faults.map(|fault| format!("{description}: {fault}")).collect()
         }
     }
 }
 
-/// Requests from before what ports, queues, calendars and units remember, which may have been served too early.
+/// Late requests: older than the reservation window of ports, queues, calendars and units, so perhaps served too early.
 fn late(machine: &Machine) -> Vec<String> {
     let Some(timing) = machine.timing() else { return Vec::new() };
     let memory = timing.memory.stats();
@@ -115,7 +117,7 @@ fn late(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn shares_are_shares_and_parts_are_their_whole_in_random_machines() {
+fn results_of_random_machines_are_consistent() {
     let wrong: Vec<String> = (0..short_or_long(50, 1000)).flat_map(faults).collect();
     assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,5 +1,5 @@
-//! The books balance exactly, below and above what the guest sustains, as three parties count: the load
-//! generator, the NIC's counters, and testpmd's own statistics on the guest's console.
+//! Frame conservation, exactly, below and above the guest's capacity. The load generator, the NIC's counters and
+//! testpmd's statistics on the guest's console must agree.
 
 use doorbell_acceptance::{counter, places, quiet, session, short_or_long};
 use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
@@ -7,35 +7,34 @@ use doorbell_loadgen::Rate;
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 
-/// An offered load and what shall be lost where.
+/// An offered load and the drops it causes.
 struct Load {
     rate: &'static str,
     frame_size: u64,
-    /// What the guest can see.
+    /// Guest-visible overrides.
     guest: &'static [&'static str],
     overrides: &'static [&'static str],
-    /// Kinds of loss that must occur, as `summary.json` names them. All others must not, unless allowed.
+    /// Causes of drops that must occur, as named in `summary.json`. Others must not, unless listed in `perhaps`.
     lost: &'static [&'static str],
-    /// Kinds of loss that may occur or not.
+    /// Causes of drops that may occur.
     perhaps: &'static [&'static str],
 }
 
-/// Transmission at 2.5 million buffers a second, few of them read ahead.
+/// Transmission of 2.5 million buffers per second, with few buffer reads in flight.
 const SLOW_TX: &[&str] = &["nic.tx_buffer_time=400ns", "nic.reads_in_flight=4"];
 
 const LOADS: &[Load] = &[
     Load { rate: "9Mpps", frame_size: 64, guest: &[], overrides: &[], lost: &[], perhaps: &[] },
-    // The core is the limit, and PCIe is not.
+    // The core is the bottleneck, not PCIe.
     Load { rate: "12Mpps", frame_size: 64, guest: &[], overrides: &[], lost: &["core"], perhaps: &["dma"] },
     Load { rate: "100%", frame_size: 64, guest: &[], overrides: &[], lost: &["core"], perhaps: &["dma"] },
     Load { rate: "12Mpps", frame_size: 256, guest: &[], overrides: &[], lost: &["core"], perhaps: &["dma"] },
-    // PCIe is the limit, and the core is not. Reads for transmission wait behind the writes of reception, so that
-    // the transmit ring may fill too.
+    // PCIe is the bottleneck, not the core. Transmit reads wait behind receive writes, so the transmit ring may fill too.
     Load { rate: "100%", frame_size: 1518, guest: &[], overrides: &[], lost: &["dma"], perhaps: &["guest"] },
-    // Transmission is slower than reception and than the core: the ring fills, and testpmd drops.
+    // Transmission is slower than reception and the core: the transmit ring fills, and testpmd drops frames.
     Load { rate: "5Mpps", frame_size: 64, guest: &[], overrides: SLOW_TX, lost: &["guest"], perhaps: &[] },
-    // Transmission is the slowest and the core is too slow as well. The ring seldom is full to the last descriptor, as
-    // the driver learns of free ones only 32 at a time, unless it asks for a word about each.
+    // Transmission is the slowest stage, and the core is overloaded too. The transmit ring is rarely completely full, as
+    // descriptors are freed 32 at a time, unless the driver requests a status report for each (`dpdk.txrst=1`).
     Load {
         rate: "20Mpps",
         frame_size: 64,
@@ -52,7 +51,7 @@ const LOADS: &[Load] = &[
         lost: &["guest", "core", "tx"],
         perhaps: &["dma"],
     },
-    // Frames vanish on the wire, both ways, and some arrive damaged at the NIC.
+    // The link loses frames in both directions, and some arrive at the NIC with a bad FCS.
     Load {
         rate: "2Mpps",
         frame_size: 512,
@@ -64,7 +63,7 @@ const LOADS: &[Load] = &[
 ];
 
 #[test]
-fn offered_frames_are_delivered_or_dropped_under_a_name_and_testpmd_agrees() {
+fn every_offered_frame_is_delivered_or_has_a_drop_cause_and_testpmd_agrees() {
     for load in LOADS {
         println!("{} of {} bytes, {:?}", load.rate, load.frame_size, load.overrides);
         let mut point = measure(load);
@@ -83,19 +82,19 @@ fn measure(load: &Load) -> Point {
     quiet(|control| run_point(&session, rate, Bytes(load.frame_size), None, control)).unwrap()
 }
 
-/// A run of rxptx, measured once at a rate.
+/// Runs rxptx and measures one point.
 fn rxptx(preset: &str, set: &[&str], rate: &str, frame_size: u64) -> Point {
     let set: Vec<String> = set.iter().map(|&assignment| assignment.to_owned()).collect();
-    let config = resolve(preset, &set).expect("the check's configuration is right");
+    let config = resolve(preset, &set).expect("the check's configuration is valid");
     let chosen = benchmark("rxptx").expect("rxptx is a benchmark");
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
-        .expect("rxptx gets ready");
+        .expect("rxptx becomes ready");
     let rate = rate.parse().expect("a rate");
     quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).expect("rxptx runs")
 }
 
 #[test]
-fn a_window_is_exact_although_harts_are_ahead_of_the_wires_when_it_begins_and_ends() {
+fn drop_counts_of_a_window_are_exact_although_harts_run_ahead_of_the_wire() {
     let common =
         ["rxptx.work=1us", "memory.dca.policy.enabled=false", "run.settle=100us", "run.duration=200us"];
     for warmup in ["run.warmup=300us", "run.warmup=900us"] {
@@ -106,29 +105,29 @@ fn a_window_is_exact_although_harts_are_ahead_of_the_wires_when_it_begins_and_en
 }
 
 #[test]
-fn what_a_program_still_keeps_is_not_called_lost_by_the_guest() {
+fn frames_still_held_by_the_program_are_not_counted_as_guest_drops() {
     let set = ["rxptx.work=1ms", "run.duration=1ms", "run.warmup=500us"];
     let drained = |drain| rxptx("fast", &[&set[..], &[drain]].concat(), "1Mpps", 64).summary;
-    // 1,500 frames are 47 bursts, each of which takes a millisecond.
+    // 1,500 frames are 47 bursts of 1 ms each.
     let (short, long) = (drained("run.drain=5ms"), drained("run.drain=60ms"));
     assert_eq!((short.frames_offered, short.frames_delivered, short.drops.guest), (1000, 0, 0));
     assert_eq!((long.frames_offered, long.frames_delivered, long.drops.guest), (1000, 1000, 0));
 }
 
-/// The chain from the generator to the NIC, through it, and back, counted since the machine was built.
+/// Checks conservation from the generator through link and NIC and back, over all frames since the machine was built.
 fn check_since_boot(machine: &Machine) {
     let (port, device) = (&machine.ports()[0], machine.nic(0));
     let (generator, nic) = (port.loadgen.stats(), device.stats());
     let (way_in, way_out) = (port.link_in.stats(), port.link_out.stats());
     let inside = device.in_flight();
     assert_eq!(generator.sent, way_in.frames);
-    assert_eq!(nic.rx_arrived, way_in.frames - way_in.lost, "nothing is on its way after the drain");
+    assert_eq!(nic.rx_arrived, way_in.frames - way_in.lost, "no frame is in flight after the drain");
     let dropped = counter(nic, |name| name.starts_with("rx_drop_")) + nic.rx_control;
     assert_eq!(nic.rx_arrived, nic.rx_delivered + dropped + inside.rx);
     assert_eq!(inside.rx, 0);
     assert_eq!(nic.tx_frames, nic.tx_sent + counter(nic, |name| name == "tx_drop_reset") + inside.tx);
     assert_eq!(nic.tx_sent, way_out.frames);
-    assert_eq!(generator.received, way_out.frames - way_out.lost, "nothing is on its way after the drain");
+    assert_eq!(generator.received, way_out.frames - way_out.lost, "no frame is in flight after the drain");
     let kinds = [
         "returned",
         "corrupt",
@@ -141,13 +140,13 @@ fn check_since_boot(machine: &Machine) {
         "bad_fcs",
     ];
     assert_eq!(generator.received, counter(generator, |name| kinds.contains(&name)));
-    let strange = &kinds[1..kinds.len() - 1];
-    assert_eq!(counter(generator, |name| strange.contains(&name)), 0, "{generator:?}");
+    let unexpected = &kinds[1..kinds.len() - 1];
+    assert_eq!(counter(generator, |name| unexpected.contains(&name)), 0, "{generator:?}");
     assert_eq!(generator.bad_fcs, way_out.corrupted);
     assert_eq!(nic.rx_drop_fcs, way_in.corrupted);
 }
 
-/// The window's figures: every offered frame has one fate, and the fates are those that the load provokes.
+/// Checks the measured window: every offered frame is counted once, and only the expected drop causes occur.
 fn check_window(load: &Load, point: &Point) {
     let s = &point.summary;
     let d = &s.drops;
@@ -164,17 +163,18 @@ fn check_window(load: &Load, point: &Point) {
         "offered {} delivered {} corrupt {} {kinds:?}",
         s.frames_offered, s.frames_delivered, s.frames_corrupt
     );
-    assert_eq!(s.frames_offered, s.frames_delivered + s.frames_corrupt + lost, "frames, and fates");
+    let counted = s.frames_delivered + s.frames_corrupt + lost;
+    assert_eq!(s.frames_offered, counted, "delivered, corrupt and dropped frames sum to the offered ones");
     for (name, frames) in kinds {
         if load.lost.contains(&name) {
-            assert!(frames > 0, "no frame was lost to {name}");
+            assert!(frames > 0, "no drop has the cause {name}");
         } else if !load.perhaps.contains(&name) {
-            assert_eq!(frames, 0, "frames were lost to {name}");
+            assert_eq!(frames, 0, "drops have the unexpected cause {name}");
         }
     }
 }
 
-/// Ends testpmd with the key it waits for and compares what it prints with what the NIC counted.
+/// Ends testpmd with the Enter key and compares the statistics it prints with the NIC's counters.
 fn check_testpmd(machine: &mut Machine) {
     let before = machine.console.text().len();
     assert_eq!(machine.type_input(b"\r"), 1);
@@ -183,15 +183,15 @@ fn check_testpmd(machine: &mut Machine) {
     let console = machine.console.text().split_off(before);
     assert_eq!(outcome, Outcome::PowerOff { code: 0 }, "{console}");
     assert!(console.contains("doorbell: exit 0"), "{console}");
-    let said = |name: &str| {
+    let printed = |name: &str| {
         // The statistics of port 0 come first, then those of all ports.
         let line = console.split_once(name).unwrap_or_else(|| panic!("no {name} in {console}")).1;
-        line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).expect("a figure follows")
+        line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).expect("a number follows")
     };
     let nic = machine.nic(0).stats();
-    assert_eq!(said("RX-packets:"), nic.rx_delivered, "{console}");
-    assert_eq!(said("TX-packets:"), nic.tx_sent, "{console}");
-    assert_eq!(said("TX-dropped:"), nic.rx_delivered - nic.tx_sent, "{console}");
+    assert_eq!(printed("RX-packets:"), nic.rx_delivered, "{console}");
+    assert_eq!(printed("TX-packets:"), nic.tx_sent, "{console}");
+    assert_eq!(printed("TX-dropped:"), nic.rx_delivered - nic.tx_sent, "{console}");
     let missed = nic.rx_drop_dma + nic.rx_drop_core + nic.rx_drop_tx;
-    assert_eq!(said("RX-dropped:"), missed, "{console}");
+    assert_eq!(printed("RX-dropped:"), missed, "{console}");
 }

@@ -1,5 +1,5 @@
-//! The whole system against what it promises, one file a promise; one program, so that slow ones run side by side. See the
-//! crate's head for the long form.
+//! End-to-end checks of the whole system, one file per promised feature. They form one test program, so that slow checks
+//! run in parallel. See the crate's documentation for the long form.
 
 #![forbid(unsafe_code)]
 

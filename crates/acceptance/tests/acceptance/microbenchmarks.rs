@@ -6,7 +6,7 @@ use doorbell_acceptance::micro::{self, Group, Row};
 use doorbell_bench::resolve;
 use doorbell_core::Core;
 use doorbell_machine::{KeptOps, Limits, Machine, Mode};
-use doorbell_memory::{LoneHart, MemorySystem};
+use doorbell_memory::{MemorySystem, SingleHart};
 use doorbell_sim::{Bytes, PhysAddr, Ps};
 use doorbell_trace::champsim;
 
@@ -57,7 +57,7 @@ fn stores_atomics_fences_and_csrs_cost_their_stages() {
 
 #[test]
 fn a_register_read_costs_its_round_trip_and_a_posted_write_only_a_credit() {
-    check("A NIC's registers", 6);
+    check("NIC registers", 6);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took()
         assert!(quiet.2.is_empty());
         assert_eq!((quiet.0, quiet.1), (recorded.0, recorded.1), "{name}: an observer does not change a run");
         assert_eq!(recorded.2.len() as u64, recorded.1, "{name}: an op an instruction");
-        let records = champsim::records(&recorded.2, champsim::Numbers::Own);
+        let records = champsim::records(&recorded.2, champsim::RegisterNumbers::Own);
         let memory = MemorySystem::with_dram(
             &config.memory,
             &[config.core.frequency],
@@ -241,7 +241,7 @@ fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took()
         );
         let mut core = Core::new(&config.pipeline);
         core.set_address_space(None);
-        core.execute(&champsim::ops(&records), &mut LoneHart(memory.expect("a memory system")));
+        core.execute(&champsim::ops(&records), &mut SingleHart(memory.expect("a memory system")));
         // The last instruction has no successor and is left out; the one that sets the loop up may depend on another.
         let apart = core.now().abs_diff(recorded.0);
         assert!(apart < 100, "{name}: {} cycles by the trace, {} by the machine", core.now(), recorded.0);

@@ -1,7 +1,7 @@
 //! The NIC under the kernel's driver, tried with frames from outside and judged by the guest's own counters: receive
 //! checksums, multicast and VLAN filters, promiscuous mode, interrupt moderation, and the cable.
 
-use doorbell_acceptance::net_guest::{boot, go_on, number, run, run_for, run_to_pause};
+use doorbell_acceptance::net_guest::{boot, number, resume, run, run_for, run_to_pause};
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
 use doorbell_machine::Machine;
 use doorbell_sim::{Frame, Ps};
@@ -93,7 +93,7 @@ fn wrong_checksums_are_flagged_by_the_nic_and_counted_by_the_kernel() {
     }
     let bad_fcs = Frame { fcs_bad: true, ..ipv4(&machine, &udp(), None) };
     inject(&mut machine, 5, &bad_fcs);
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     for (key, expected) in [
         ("Udp:NoPorts", 10),
@@ -113,7 +113,7 @@ fn wrong_checksums_are_flagged_by_the_nic_and_counted_by_the_kernel() {
 
 /// The frames that the guest got since the pause before, at a port.
 fn arrived(machine: &mut Machine, port: &str, next: &str) -> u64 {
-    go_on(machine);
+    resume(machine);
     let text = run_to_pause(machine, next);
     number(&text, port)
 }
@@ -178,7 +178,7 @@ pause over
     all(&mut machine, 0x80);
     inject(&mut machine, 3, &stranger);
     assert_eq!(arrived(&mut machine, "eth0", "over"), 20, "groups, and no stranger");
-    go_on(&mut machine);
+    resume(&mut machine);
     run(&mut machine);
 }
 
@@ -216,16 +216,16 @@ pause end
     assert_eq!(arrived(&mut machine, "five", "seven"), 6);
     assert_eq!(vlan_drops(&machine), 8 + 1);
     send_all(&mut machine);
-    go_on(&mut machine);
+    resume(&mut machine);
     let text = run_to_pause(&mut machine, "over");
     assert_eq!((number(&text, "five"), number(&text, "seven")), (12, 8), "{text}");
     assert_eq!(vlan_drops(&machine), 9 + 1);
     send_all(&mut machine);
-    go_on(&mut machine);
+    resume(&mut machine);
     let text = run_to_pause(&mut machine, "end");
     assert_eq!(number(&text, "seven"), 16, "{text}");
     assert_eq!(vlan_drops(&machine), 10 + 6 + 1, "five is gone");
-    go_on(&mut machine);
+    resume(&mut machine);
     run(&mut machine);
 }
 
@@ -261,12 +261,12 @@ done
         machine.start_traffic_at(0, &traffic).unwrap();
         machine.begin_window();
         run_for(&mut machine, Ps::from_ms(200));
-        go_on(&mut machine);
+        resume(&mut machine);
         let after = number(&run_to_pause(&mut machine, &format!("end-{rate}")), "interrupts");
         let summary = machine.ports()[0].loadgen.summary(machine.now()).unwrap();
         assert_eq!((summary.frames_offered, summary.frames_delivered), (4_000, 4_000), "at {rate}");
         measured.push((rate, after - before, summary.latency_ns.unwrap()));
-        go_on(&mut machine);
+        resume(&mut machine);
     }
     run(&mut machine);
     println!("{measured:#?}");
@@ -299,15 +299,15 @@ counters
     let good = ipv4(&machine, &udp(), None);
     inject(&mut machine, 3, &good);
     machine.set_cable(0, false);
-    go_on(&mut machine);
+    resume(&mut machine);
     let changes = number(&run_to_pause(&mut machine, "down"), "changes");
     inject(&mut machine, 5, &good);
     assert_eq!(machine.nic(0).stats().rx_drop_link_down, 5);
     machine.set_cable(0, true);
-    go_on(&mut machine);
+    resume(&mut machine);
     assert_eq!(number(&run_to_pause(&mut machine, "up-again"), "changes"), changes + 1);
     inject(&mut machine, 7, &good);
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     assert_eq!(number(&console, "Udp:NoPorts"), 3 + 7);
     assert!(console.contains("e1000: eth0 NIC Link is Down") || !console.contains("NIC Link"), "{console}");

@@ -12,7 +12,7 @@ use doorbell_machine::playback::{Pace, Plan, Played, Player, TraceInput};
 use doorbell_machine::{Base, CoreModel, LoggedOp, MachineConfig, PlatformConfig};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Op, OpClass, Ps};
-use doorbell_trace::system::{Happening, Stored, TraceFile, instructions};
+use doorbell_trace::system::{EventKind, StoreOrigin, TraceFile, instructions};
 use serde_json::Value;
 
 const PACKETS: usize = 50;
@@ -77,7 +77,7 @@ fn check_contents(path: &Path, point: &Point) {
     let (mut devices, mut received, mut frame) = (trace.devices().unwrap(), 0, None);
     while let Some(event) = devices.next().unwrap() {
         assert!(event.after <= summary.instructions);
-        let Happening::Dma(dma) = event.what else { continue };
+        let EventKind::Dma(dma) = event.what else { continue };
         if dma.kind == DmaKind::RxData {
             assert!(
                 dma.write && dma.offset == 0 && matches!(dma.len, 60 | 64) && dma.visible >= event.after,
@@ -107,8 +107,8 @@ fn check_stores(trace: &TraceFile) {
     }
     let mut untold = 0;
     while let Some(event) = devices.next().unwrap() {
-        let Happening::Register { addr, stored, .. } = event.what else { continue };
-        let Some(Stored { hart: 0, after }) = stored else {
+        let EventKind::Register { addr, stored, .. } = event.what else { continue };
+        let Some(StoreOrigin { hart: 0, after }) = stored else {
             untold += 1;
             continue;
         };

@@ -48,7 +48,7 @@ fn a_benchmark_runs_in_an_image_that_extends_its_own() {
 #[test]
 fn an_image_that_does_not_extend_the_benchmark_s_own_is_refused() {
     let refused = |arguments: &[&str], texts: &[&str]| {
-        doorbell(&[&["run", "-q"], arguments].concat()).refused_with(texts)
+        doorbell(&[&["run", "-q"], arguments].concat()).assert_failure(texts)
     };
     refused(&["testpmd", "--image", "net"], &["run.image", "\"net\" does not extend \"testpmd\""]);
     refused(&["iperf", "--image", "dpdk"], &["run.image", "does not extend \"net\""]);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use doorbell_acceptance::{
-    Ended, Running, blocks, cache_with_own_checkpoints, doorbell, doorbell_path, repository, scratch,
+    CommandOutput, Running, blocks, cache_with_own_checkpoints, doorbell, doorbell_path, repository, scratch,
 };
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl Here {
         self.0.path().join(name).display().to_string()
     }
 
-    fn run(&self, more: &[&str]) -> Ended {
+    fn run(&self, more: &[&str]) -> CommandOutput {
         let (script, out) = (self.path("script"), self.path("out"));
         doorbell(&[&["--cache", cache(), "run", "--script", &script, "--out", &out], more].concat())
     }
@@ -91,7 +91,7 @@ fn the_worked_example_does_what_its_page_says() {
 
 /// At the low rates every frame comes back; the program, the kernel and the load generator count the same; at the highest
 /// the machine is overloaded, and what is lost is lost in the guest.
-fn check_reflection(ended: &Ended, summary: &Value) {
+fn check_reflection(ended: &CommandOutput, summary: &Value) {
     let points = summary["points"].as_array().unwrap();
     assert_eq!(points.len(), 4);
     for (point, frames) in points.iter().zip([500, 1000, 2000]) {
@@ -170,7 +170,7 @@ fn files_come_whole_and_every_kind_of_script_runs() {
     assert_eq!(here.run(&["-q"]).code, Some(42));
     assert!(here.console().contains("compiled"));
     fs::write(here.path("script"), "#!/no/interpreter\n").unwrap();
-    here.run(&[]).refused_with(&["not found", "exit status 127"]);
+    here.run(&[]).assert_failure(&["not found", "exit status 127"]);
 }
 
 #[test]
@@ -191,26 +191,26 @@ fn a_measurement_lies_between_its_marks() {
 
     here.run(&["-q", "--begin-at", "go", "--warmup", "1ms", "--duration", "2ms"]).success();
     assert_eq!((seconds(&here) * 1e6).round(), 2000.0);
-    here.run(&["-q", "--begin-at", "gone"]).refused_with(&["\"gone\"", "--begin-at", "exit status 0"]);
-    here.run(&["-q", "--end-at", "m5"]).refused_with(&["m5op", "--end-at"]);
+    here.run(&["-q", "--begin-at", "gone"]).assert_failure(&["\"gone\"", "--begin-at", "exit status 0"]);
+    here.run(&["-q", "--end-at", "m5"]).assert_failure(&["m5op", "--end-at"]);
 
     let server = Here::with("echo listening\nwhile :; do busybox sleep 1; done\n");
     let measure = ["-q", "--begin-at", "listening", "--duration", "1ms"];
     server.run(&[&measure[..], &["--end-with-measurement"]].concat()).success();
     assert_eq!(server.json("summary.json")["exit_status"], Value::Null);
-    server.run(&[&measure[..], &["--time-limit", "50ms"]].concat()).refused_with(&["--time-limit"]);
+    server.run(&[&measure[..], &["--time-limit", "50ms"]].concat()).assert_failure(&["--time-limit"]);
 }
 
 #[test]
 fn a_script_that_hangs_or_ends_the_guest_is_told_with_its_last_words() {
     for script in ["echo spinning; while :; do :; done\n", "echo sleeping; sleep 1000\n"] {
         let here = Here::with(script);
-        here.run(&["-q", "--time-limit", "30ms"]).refused_with(&["time was up", "--time-limit", "ing"]);
+        here.run(&["-q", "--time-limit", "30ms"]).assert_failure(&["time was up", "--time-limit", "ing"]);
         assert!(here.console().contains("ing\n"), "the console is kept: {}", here.console());
         assert!(!Path::new(&here.path("out/summary.json")).exists());
     }
-    Here::with("busybox poweroff -f\n").run(&["-q"]).refused_with(&["powered off", "start script"]);
-    Here::with("busybox reboot -f\n").run(&["-q"]).refused_with(&["reset", "start script"]);
+    Here::with("busybox poweroff -f\n").run(&["-q"]).assert_failure(&["powered off", "start script"]);
+    Here::with("busybox reboot -f\n").run(&["-q"]).assert_failure(&["reset", "start script"]);
     let failing = Here::with("echo before; m5 fail 9; echo after\n");
     assert_eq!(failing.run(&["-q"]).code, Some(9));
     assert!(!failing.console().contains("after\n"));
@@ -219,26 +219,26 @@ fn a_script_that_hangs_or_ends_the_guest_is_told_with_its_last_words() {
 #[test]
 fn what_is_wrong_on_the_host_is_said_before_anything_boots() {
     let here = Here::with("true\n");
-    here.run(&["--image", "nothing"]).refused_with(&["no image recipe \"nothing\"", "net"]);
-    here.run(&["--image", &here.path("absent.toml")]).refused_with(&["absent.toml"]);
+    here.run(&["--image", "nothing"]).assert_failure(&["no image recipe \"nothing\"", "net"]);
+    here.run(&["--image", &here.path("absent.toml")]).assert_failure(&["absent.toml"]);
     for (file, expected) in [("x", "HOST=GUEST"), ("absent=/x", "absent"), ("=x", "HOST=GUEST")] {
-        here.run(&["--file", file]).refused_with(&["--file", expected]);
+        here.run(&["--file", file]).assert_failure(&["--file", expected]);
     }
     let outside = format!("{}=../x", here.path("script"));
-    here.run(&["--file", &outside]).refused_with(&["--file", "../x"]);
-    here.run(&["--begin-at", ""]).refused_with(&["--begin-at"]);
+    here.run(&["--file", &outside]).assert_failure(&["--file", "../x"]);
+    here.run(&["--begin-at", ""]).assert_failure(&["--begin-at"]);
     fs::write(here.path("other"), "other").unwrap();
     let twice = ["script", "other"].map(|name| format!("{}=/x", here.path(name)));
-    here.run(&["--file", &twice[0], "--file", &twice[1]]).refused_with(&["\"x\""]);
+    here.run(&["--file", &twice[0], "--file", &twice[1]]).assert_failure(&["\"x\""]);
 
     let script = |path: &str| doorbell(&["run", "--script", path, "--out", &here.path("out")]);
-    script(&here.path("absent")).refused_with(&["cannot read", "absent"]);
-    script("/").refused_with(&["cannot read", "directory"]);
-    script("/bin/true").refused_with(&["/bin/true", "another machine"]);
+    script(&here.path("absent")).assert_failure(&["cannot read", "absent"]);
+    script("/").assert_failure(&["cannot read", "directory"]);
+    script("/bin/true").assert_failure(&["/bin/true", "another machine"]);
     fs::write(here.path("empty"), "").unwrap();
-    script(&here.path("empty")).refused_with(&["empty"]);
-    doorbell(&["run", "testpmd", "--append", "x"]).refused_with(&["--append", "--script"]);
-    doorbell(&["run"]).refused_with(&["testpmd", "--script"]);
+    script(&here.path("empty")).assert_failure(&["empty"]);
+    doorbell(&["run", "testpmd", "--append", "x"]).assert_failure(&["--append", "--script"]);
+    doorbell(&["run"]).assert_failure(&["testpmd", "--script"]);
     assert!(!Path::new(&here.path("out/console.log")).exists());
 }
 
@@ -310,7 +310,7 @@ fn a_script_goes_on_from_its_own_checkpoint_at_each_rate() {
 #[test]
 fn a_script_has_a_profile_of_its_measurement() {
     let here = Here::with("m5 resetstats\nsha256sum /srv/index.html\nm5 dumpstats\n");
-    here.run(&["--profile"]).refused_with(&["--profile", "timed"]);
+    here.run(&["--profile"]).assert_failure(&["--profile", "timed"]);
     let marks = ["--begin-at", "m5", "--end-at", "m5", "--set", "core.model=timed"];
     here.run(&[&["--preset", "small-in-order", "--profile"], &marks[..]].concat()).success();
     let functions = here.json("summary.json")["functions"].as_array().unwrap().clone();

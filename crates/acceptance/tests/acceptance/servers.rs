@@ -145,20 +145,21 @@ fn servers_on_cores_of_their_own_have_their_requests_by_their_own_queues() {
 #[test]
 fn what_servers_cannot_be_asked_is_refused() {
     doorbell(&["run", "redis", "--set", "redis.cores=2", "--harts", "1"])
-        .refused_with(&["redis.cores", "platform.harts=2"]);
+        .assert_failure(&["redis.cores", "platform.harts=2"]);
     let two = ["platform.interrupts=plic", "netperf.streams=2", "netperf.cores=2"];
     let words = two.iter().flat_map(|set| ["--set", set]);
     let words: Vec<&str> = ["run", "netperf"].into_iter().chain(words).collect();
-    doorbell(&words).refused_with(&["netperf.cores", "platform.interrupts=aia"]);
+    doorbell(&words).assert_failure(&["netperf.cores", "platform.interrupts=aia"]);
     doorbell(&["run", "redis", "--set", "redis.pipeline=0"])
-        .refused_with(&["redis.pipeline", "from 1 to 128"]);
-    doorbell(&["run", "web", "--set", "web.file=5"]).refused_with(&["web.file", "100, 1000, 10000"]);
+        .assert_failure(&["redis.pipeline", "from 1 to 128"]);
+    doorbell(&["run", "web", "--set", "web.file=5"]).assert_failure(&["web.file", "100, 1000, 10000"]);
     doorbell(&["run", "web", "--set", "web.dynamic=10"])
-        .refused_with(&["web.dynamic", "set web.mix=specweb99"]);
+        .assert_failure(&["web.dynamic", "set web.mix=specweb99"]);
     doorbell(&["run", "web", "--set", "web.mix=specweb99", "--set", "web.file=100"])
-        .refused_with(&["web.file", "web.mix"]);
-    doorbell(&["run", "testpmd", "--set", "redis.value=9"]).refused_with(&["redis.value", "testpmd has no"]);
+        .assert_failure(&["web.file", "web.mix"]);
+    doorbell(&["run", "testpmd", "--set", "redis.value=9"])
+        .assert_failure(&["redis.value", "testpmd has no"]);
     doorbell(&["run", "nfs", "--set", "nfs.writers=4"])
-        .refused_with(&["nfs.file", "set platform.ram=512MiB"]);
-    doorbell(&["run", "web", "--rate", "1Mpps"]).refused_with(&["--rate", "web has none"]);
+        .assert_failure(&["nfs.file", "set platform.ram=512MiB"]);
+    doorbell(&["run", "web", "--rate", "1Mpps"]).assert_failure(&["--rate", "web has none"]);
 }

@@ -106,7 +106,7 @@ fn a_cluster_whose_node_and_point_fail_gives_the_table_of_a_local_sweep() {
         &cache,
         &[&words[..], &["--out", "y", "--partition", "long"]].concat(),
     ));
-    refused.end().refused_with(&["Invalid partition", "There are: main"]);
+    refused.end().assert_failure(&["Invalid partition", "There are: main"]);
 }
 
 #[test]

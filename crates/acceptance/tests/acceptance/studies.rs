@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use doorbell_acceptance::{
-    Ended, FullDisk, Pty, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository, scratch,
-    short_or_long,
+    CommandOutput, FullDisk, Pty, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository,
+    scratch, short_or_long,
 };
 use doorbell_bench::verify;
 use rustix::process::Signal;
@@ -27,7 +27,7 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn doorbell(folder: &Path, arguments: &[&str]) -> Ended {
+fn doorbell(folder: &Path, arguments: &[&str]) -> CommandOutput {
     Running::start(command(folder, arguments)).end()
 }
 
@@ -185,7 +185,7 @@ fn an_interrupted_search_ends_soon_and_leaves_nothing() {
     let running = Running::start(command(folder.path(), &arguments));
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::INT);
-    running.end().interrupted_with(&[]);
+    running.end().assert_interrupted(&[]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -202,7 +202,7 @@ fn what_cannot_be_sought_or_swept_is_told_before_anything_runs() {
         (vec!["sweep", "nothing.toml"], ["nothing.toml", "No such file"]),
         (vec!["sweep"], ["Usage", "FILE"]),
     ] {
-        doorbell(folder.path(), &arguments).refused_with(&texts);
+        doorbell(folder.path(), &arguments).assert_failure(&texts);
         assert!(!folder.path().join("results").exists());
     }
 }
@@ -240,11 +240,11 @@ fn a_point_by_itself_is_the_same_point_and_a_changed_file_is_refused() {
     };
     run(&[]).success();
     run(&[]).success();
-    run(&["--expect", "0123"]).refused_with(&["small.toml", "changed"]);
+    run(&["--expect", "0123"]).assert_failure(&["small.toml", "changed"]);
     let plan = doorbell(folder.path(), &["sweep", "plan", "small.toml"]).success();
     assert!(plan.contains("1 of 16 points are done"), "{plan}");
     assert_eq!(plan.lines().filter(|line| line.contains(" yes ")).count(), 1);
-    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "16"]).refused_with(&["0 to 15"]);
+    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "16"]).assert_failure(&["0 to 15"]);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_point_that_fails_takes_no_other_along_and_is_tried_again() {
         disk.display()
     );
     fs::write(folder.path().join("x.toml"), text).unwrap();
-    doorbell(folder.path(), &["sweep", "x.toml"]).refused_with(&["1 of 2 points failed", "disk.img"]);
+    doorbell(folder.path(), &["sweep", "x.toml"]).assert_failure(&["1 of 2 points failed", "disk.img"]);
     assert_eq!(fs::read_to_string(folder.path().join("results/x/table.csv")).unwrap().lines().count(), 2);
     assert!(
         fs::read_to_string(folder.path().join("results/x/report.html"))
@@ -333,7 +333,7 @@ fn an_interrupted_sweep_tells_what_is_done_and_leaves_nothing_half_done() {
     let sweep = Running::start(command(folder.path(), &["sweep", "small.toml", "--jobs", "2"]));
     std::thread::sleep(Duration::from_millis(400));
     sweep.signal(Signal::INT);
-    sweep.end().interrupted_with(&["goes on"]);
+    sweep.end().assert_interrupted(&["goes on"]);
     let results = folder.path().join("results/small");
     let rows = fs::read_to_string(results.join("table.csv")).unwrap().lines().count() - 1;
     assert_eq!(done(&results.join("points")).len(), rows);
@@ -440,6 +440,6 @@ fn a_study_is_reproduced_claim_by_claim_and_what_is_done_is_not_done_again() {
     assert_eq!(fs::read_dir(points).unwrap().count(), 4, "two of them were done already");
     let plan = doorbell(folder.path(), &["reproduce", "ispass24", "--quick", "--plan"]).success();
     assert!(plan.contains("fig14") && plan.contains("claims"), "{plan}");
-    doorbell(folder.path(), &["reproduce", "mine", "fig9"]).refused_with(&["fig9", "fig1"]);
-    doorbell(folder.path(), &["reproduce", "theirs"]).refused_with(&["theirs", "ispass24"]);
+    doorbell(folder.path(), &["reproduce", "mine", "fig9"]).assert_failure(&["fig9", "fig1"]);
+    doorbell(folder.path(), &["reproduce", "theirs"]).assert_failure(&["theirs", "ispass24"]);
 }

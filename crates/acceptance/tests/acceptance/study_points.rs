@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use doorbell_acceptance::{Ended, Running, cache_with_own_checkpoints, doorbell_path, scratch};
+use doorbell_acceptance::{CommandOutput, Running, cache_with_own_checkpoints, doorbell_path, scratch};
 use doorbell_study::experiment::{ExperimentFile, Plan};
 use doorbell_study::reproduce::{STUDIES, figures};
 
@@ -19,7 +19,7 @@ const PARTS: [(&str, &str, &str); 5] = [
 /// What takes the place of a point's own times.
 const SHORT: [&str; 4] = ["run.warmup=200us", "run.settle=20us", "run.duration=200us", "run.drain=200us"];
 
-fn doorbell((folder, cache): (&Path, &Path), arguments: &[&str]) -> Ended {
+fn doorbell((folder, cache): (&Path, &Path), arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(doorbell_path());
     command.env("DOORBELL_CACHE", cache);
     command.current_dir(folder).args(arguments);

@@ -20,7 +20,7 @@ pause end
 fn kallsyms_of_the_guest_says_the_same() {
     let mut machine = boot(&[], "doorbell.app=ours", SCRIPT, &[]);
     run_to_pause(&mut machine, "begin");
-    doorbell_acceptance::net_guest::go_on(&mut machine);
+    doorbell_acceptance::net_guest::resume(&mut machine);
     let text = run_to_pause(&mut machine, "end");
     let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
     let (kernel, initramfs) = (fs::read(image.kernel()).unwrap(), fs::read(image.initramfs()).unwrap());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use doorbell_acceptance::net_guest::{boot, go_on, number, run, run_for, run_to_pause};
+use doorbell_acceptance::net_guest::{boot, number, resume, run, run_for, run_to_pause};
 use doorbell_acceptance::{quiet, scratch, session, tshark};
 use doorbell_bench::run_point;
 use doorbell_loadgen::{Kind, LoadGenStats, MemcachedConfig, Rate, Returned, TrafficConfig};
@@ -55,7 +55,7 @@ fn the_kernel_answers_every_ping_and_counts_them_alike() {
             send(&mut machine, &TrafficConfig { frame_size: Bytes(size), ..requests(Kind::Ping, 200) });
         assert_eq!((stats.sent, stats.returned, stats.arp_replies), (200, 200, 1), "{size}: {stats:?}");
     }
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     for key in ["Icmp:InEchos", "Icmp:OutEchoReps"] {
         assert_eq!(number(&console, key), 600, "{key}");
@@ -89,7 +89,7 @@ fn memcached_stores_what_it_is_sent_and_every_get_finds_it() {
     assert_eq!((sets.sent, sets.returned), (300, 300), "{sets:?}");
     let gets = send(&mut machine, &traffic(Kind::MemcachedGet, 1_000));
     assert_eq!((gets.sent, gets.returned, gets.foreign), (1_000, 1_000, 0), "{gets:?}");
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     for (key, value) in
         [("cmd_set", 300), ("cmd_get", 1_020), ("get_hits", 1_000), ("get_misses", 20), ("curr_items", 300)]
@@ -183,7 +183,7 @@ fn the_kernel_routes_between_two_ports_both_ways() {
         let latency = port.loadgen.summary(machine.now()).unwrap().latency_ns.unwrap();
         assert!(latency.frames == 500 && latency.min > 3_000.0 && latency.max < 1e6, "{latency:?}");
     }
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     assert_eq!(number(&console, "Ip:ForwDatagrams"), 1_000, "{console}");
     finish_captures(&mut machine);

@@ -476,16 +476,17 @@ fn check_trace(trace: &Path, executed: &Value) {
 
 #[test]
 fn what_two_nodes_cannot_be_or_do_is_refused() {
-    doorbell(&["run", "iperf", "--timeline"]).refused_with(&["--timeline", "benchmarks of one machine"]);
+    doorbell(&["run", "iperf", "--timeline"]).assert_failure(&["--timeline", "benchmarks of one machine"]);
     doorbell(&["run", "iperf", "--preset", "fast", "--profile"])
-        .refused_with(&["--profile", "no node is timed"]);
+        .assert_failure(&["--profile", "no node is timed"]);
     doorbell(&["run", "iperf", "--profile", "--kinds", "absent.toml"])
-        .refused_with(&["cannot read absent.toml"]);
-    doorbell(&["run", "iperf", "--rate", "1Gbps"]).refused_with(&["--rate", "iperf.rate"]);
-    doorbell(&["run", "iperf", "--set", "platform.nics=2"]).refused_with(&["platform.nics"]);
-    doorbell(&["run", "iperf", "--set", "link.latency=1ns"]).refused_with(&["link.latency", "look-ahead"]);
-    doorbell(&["run", "iperf", "--set", "drive.ipc=0"]).refused_with(&["drive.ipc", "from 0.01 to 16"]);
-    doorbell(&["run", "iperf", "--set", "iperf.seconds=61"]).refused_with(&["iperf.seconds", "from 1 to 60"]);
+        .assert_failure(&["cannot read absent.toml"]);
+    doorbell(&["run", "iperf", "--rate", "1Gbps"]).assert_failure(&["--rate", "iperf.rate"]);
+    doorbell(&["run", "iperf", "--set", "platform.nics=2"]).assert_failure(&["platform.nics"]);
+    doorbell(&["run", "iperf", "--set", "link.latency=1ns"]).assert_failure(&["link.latency", "look-ahead"]);
+    doorbell(&["run", "iperf", "--set", "drive.ipc=0"]).assert_failure(&["drive.ipc", "from 0.01 to 16"]);
+    doorbell(&["run", "iperf", "--set", "iperf.seconds=61"])
+        .assert_failure(&["iperf.seconds", "from 1 to 60"]);
     for (kind, options, why) in [
         ("iperf", "--trace --node server", "node0, node1"),
         ("iperf", "--node node1", "--trace"),
@@ -499,8 +500,8 @@ fn what_two_nodes_cannot_be_or_do_is_refused() {
         ("testpmd", "--drive cart", "generator"),
     ] {
         let words: Vec<&str> = ["run", kind].into_iter().chain(options.split(' ')).collect();
-        doorbell(&words).refused_with(&[why]);
+        doorbell(&words).assert_failure(&[why]);
     }
     doorbell(&["search", "testpmd", "--set", "drive.kind=node"])
-        .refused_with(&["drive.kind", "a search and a script have no drive node"]);
+        .assert_failure(&["drive.kind", "a search and a script have no drive node"]);
 }

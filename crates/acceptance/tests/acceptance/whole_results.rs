@@ -164,12 +164,12 @@ fn a_folder_that_another_run_writes_is_refused_and_so_is_one_with_other_things()
     let out = folder.path().join("out");
     let running = Running::start(run_for("1000s", &out));
     wait_for_lock(&folder.path().join(".out.lock"));
-    Running::start(short_run(&out)).end().refused_with(&["is being written by another run", "--out"]);
+    Running::start(short_run(&out)).end().assert_failure(&["is being written by another run", "--out"]);
     running.signal(Signal::INT);
-    running.end().interrupted_with(&[]);
+    running.end().assert_interrupted(&[]);
     fs::create_dir_all(&out).unwrap();
     fs::write(out.join("thesis.tex"), "years of work").unwrap();
-    Running::start(short_run(&out)).end().refused_with(&["thesis.tex", "--out"]);
+    Running::start(short_run(&out)).end().assert_failure(&["thesis.tex", "--out"]);
     assert_eq!(names(&out), ["thesis.tex"]);
 }
 
@@ -232,5 +232,5 @@ fn a_limit_of_simulated_time_ends_a_guest_that_sleeps_for_ever_and_without_one_i
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert!(ended.stderr.contains("all interrupts switched off"), "{}", ended.stderr);
     }
-    boot(&[]).refused_with(&["nothing is left that would wake it", "--max-time"]);
+    boot(&[]).assert_failure(&["nothing is left that would wake it", "--max-time"]);
 }
