@@ -80,7 +80,7 @@ impl TrafficArgs {
         if self.flows == Some(0) {
             bail!("--flows: 0 flows carry nothing; give 1 or more");
         }
-        let mut stream = StreamConfig::of(traffic);
+        let mut stream = StreamConfig::from_traffic(traffic);
         if let Some(text) = sizes {
             stream.size = text.parse::<Sizes>().context("--frame-size")?;
         }

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Maximum time between two operations of a process; a longer one means a hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of bytes kept of a process's output: its end.
 const OUTPUT_BYTES_MAX: usize = 4000;
 
@@ -142,7 +142,7 @@ impl Controller {
     /// outside.
     fn accept(&mut self, root: usize) -> anyhow::Result<()> {
         let (stream, _) = self.listener.accept()?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut connection = BufReader::new(stream);
         let mut hello = String::new();
         connection.read_line(&mut hello)?;
@@ -185,7 +185,7 @@ impl Controller {
 /// Waits until a process is dead, even if not yet reaped; its locks and files are then released.
 fn wait_until_gone(pid: i32) -> anyhow::Result<()> {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return Ok(()) };
         // The state follows the program's name, which is in parentheses.
         let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());

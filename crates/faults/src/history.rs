@@ -11,11 +11,11 @@ use crate::controller::{Controller, Event};
 use crate::world::{Figures, World};
 
 /// Maximum number of processes at once and in total.
-const AT_ONCE_MAX: usize = 3;
+const CONCURRENT_MAX: usize = 3;
 const PROCESSES_MAX: u64 = 6;
 /// A fault (kill, disk full or interrupt) happens once in this number of operations; one value is chosen per
 /// history.
-const RARITIES: [u64; 4] = [15, 40, 120, 1000];
+const OPERATIONS_PER_FAULT: [u64; 4] = [15, 40, 120, 1000];
 /// Maximum number of operations for which the disk stays full.
 const FULL_STEPS_MAX: u64 = 12;
 /// A history with more operations than this is considered endless.
@@ -69,7 +69,7 @@ pub fn play(
     let control = tempfile::tempdir()?;
     let controller = Controller::new(control.path())?;
     let mut rng = Rng::stream(seed, "faults");
-    let rarity = RARITIES[rng.below(RARITIES.len() as u64) as usize];
+    let operations_per_fault = OPERATIONS_PER_FAULT[rng.below(OPERATIONS_PER_FAULT.len() as u64) as usize];
     let mut images = Rng::stream(seed, "images");
     let images = (images.below(IMAGES_EVERY) == 0).then_some(images);
     let with_images = images.is_some();
@@ -83,7 +83,7 @@ pub fn play(
         disturbed: Vec::new(),
         outcome: Outcome::default(),
         output_folder: control.path(),
-        rarity,
+        operations_per_fault,
         rng,
         images,
     };
@@ -134,7 +134,7 @@ struct History<'a> {
     disturbed: Vec<usize>,
     outcome: Outcome,
     output_folder: &'a Path,
-    rarity: u64,
+    operations_per_fault: u64,
     rng: Rng,
     /// Random numbers for image builds, if the history has any.
     images: Option<Rng>,
@@ -143,7 +143,7 @@ struct History<'a> {
 impl History<'_> {
     fn play(&mut self) -> anyhow::Result<()> {
         loop {
-            let room = self.running.len() < AT_ONCE_MAX && self.to_start > 0;
+            let room = self.running.len() < CONCURRENT_MAX && self.to_start > 0;
             if self.controller.held_count() == 0 || (room && self.rng.below(20) == 0) {
                 if self.to_start == 0 {
                     return self.check_results();
@@ -185,7 +185,7 @@ impl History<'_> {
         let is_write = step.starts_with("write ");
         let event = if self.full_for > 0 && writes {
             Event::Full(if is_write { self.rng.below(64) as usize } else { 0 })
-        } else if self.rng.below(self.rarity) == 0 {
+        } else if self.rng.below(self.operations_per_fault) == 0 {
             match self.rng.below(4) {
                 0 | 1 => Event::Kill,
                 2 => Event::Interrupt,

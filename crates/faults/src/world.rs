@@ -19,7 +19,7 @@ const MARKER: &str = "Press enter to exit";
 /// The image that all commands boot.
 const IMAGE: &str = "testpmd";
 /// Prefix of the names of built images.
-const IMAGE_BUILT: &str = "tiny";
+const BUILT_IMAGE_PREFIX: &str = "tiny";
 /// Folders in which processes work.
 const FOLDERS: [&str; 10] = [
     "",
@@ -119,7 +119,7 @@ impl World {
             }
             Kind::Image => {
                 let names = doorbell_files::list(&folder)?;
-                let ours = |name: &&OsString| name.to_string_lossy().starts_with(IMAGE_BUILT);
+                let ours = |name: &&OsString| name.to_string_lossy().starts_with(BUILT_IMAGE_PREFIX);
                 let Some(name) = names.iter().find(ours) else { return Ok(None) };
                 let image = Image::open(folder.join(name))?;
                 figures.insert("image".to_owned(), image.hash());

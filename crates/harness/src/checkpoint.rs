@@ -66,12 +66,12 @@ pub fn run(bytes: &[u8]) {
     }
     let (end, instructions) =
         (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
-    guest::run_on(&mut machine, end, instructions);
+    guest::run_to(&mut machine, end, instructions);
     machine.start_traffic(&base.case.config().loadgen.traffic).expect("the traffic is legal");
     machine.begin_window();
     let (end, instructions) =
         (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
-    guest::run_on(&mut machine, end, instructions);
+    guest::run_to(&mut machine, end, instructions);
     machine.end_window();
     machine.state_hash();
 }

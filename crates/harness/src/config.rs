@@ -17,8 +17,8 @@ const RUN_INSTRUCTIONS: u64 = 20_000;
 /// Enough frames to fill rings and FIFOs.
 const FRAMES_MAX: u64 = 600;
 /// Limits of RAM and tracked frames; larger values cost host time and reveal nothing new.
-const LARGE_RAM: u64 = 1 << 30;
-const MANY_TRACKED: u32 = 1 << 16;
+const RAM_MAX: u64 = 1 << 30;
+const TRACKED_FRAMES_MAX: u32 = 1 << 16;
 
 /// Keys without a default value, which a walk over the default configuration does not find.
 const OPTIONAL_KEYS: [&str; 30] = [
@@ -187,8 +187,8 @@ fn assert_names_a_key(error: &ConfigError, changed: &[&str]) {
 }
 
 fn run_machine(mut config: MachineConfig) {
-    config.platform.ram.0 = config.platform.ram.0.min(LARGE_RAM);
-    config.loadgen.tracked_frames = config.loadgen.tracked_frames.min(MANY_TRACKED);
+    config.platform.ram.0 = config.platform.ram.0.min(RAM_MAX);
+    config.loadgen.tracked_frames = config.loadgen.tracked_frames.min(TRACKED_FRAMES_MAX);
     let frames = config.loadgen.traffic.frames.unwrap_or(FRAMES_MAX);
     config.loadgen.traffic.frames = Some(frames.min(FRAMES_MAX));
     let mut machine = Machine::new(config.clone(), 1).expect("a validated configuration builds");
@@ -197,7 +197,7 @@ fn run_machine(mut config: MachineConfig) {
     machine.begin_window();
     machine.set_mode(Mode::Detailed);
     let (end, instructions) = (machine.now() + RUN, machine.instructions() + RUN_INSTRUCTIONS);
-    guest::run_on(&mut machine, end, instructions);
+    guest::run_to(&mut machine, end, instructions);
     assert!(machine.instructions() < RUN_INSTRUCTIONS, "the guest should sleep");
     machine.end_window();
     machine.check_conservation();

@@ -31,7 +31,7 @@ const INSTRUCTIONS_MAX: u64 = 2_500;
 const INSTRUCTIONS_MIN: u64 = 300;
 /// Instructions of all segments together per two program instructions, so that the program completes once
 /// even if many instructions trap.
-const INSTRUCTIONS_FOR_TWO: u64 = 3;
+const INSTRUCTIONS_PER_TWO: u64 = 3;
 /// Length of the run after a checkpoint, in both machines.
 const TAIL: Ps = Ps::from_us(10);
 const TAIL_INSTRUCTIONS: u64 = 1_000;
@@ -135,7 +135,7 @@ impl Case {
         config.loadgen.stages = seed & 0x0c00_000c == 0;
         let has_interrupter = profile == Profile::ConfigSpace && !behind_a_bridge;
         let program = operations::program(profile, input, OPERATIONS_MAX);
-        let all = INSTRUCTIONS_FOR_TWO * program.len() as u64 / (2 * 4);
+        let all = INSTRUCTIONS_PER_TWO * program.len() as u64 / (2 * 4);
         let instructions = (all / segments).clamp(INSTRUCTIONS_MIN, INSTRUCTIONS_MAX);
         let guest = guest(program, seed);
         Case {
@@ -357,7 +357,7 @@ impl Action {
 /// Runs up to a limit, ignoring markers and guest power events, and checks the number of events.
 pub fn run_checked(machine: &mut Machine, end: Ps, instructions: u64) {
     let (from, events) = (machine.now(), machine.stats().events);
-    run_on(machine, end, instructions);
+    run_to(machine, end, instructions);
     let nanoseconds = machine.now().saturating_sub(from).0 / 1_000;
     let events = machine.stats().events - events;
     let ports = machine.ports().len().max(1) as u64;
@@ -368,7 +368,7 @@ pub fn run_checked(machine: &mut Machine, end: Ps, instructions: u64) {
 }
 
 /// Runs up to a limit, ignoring markers and guest power events.
-pub fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
+pub fn run_to(machine: &mut Machine, end: Ps, instructions: u64) {
     loop {
         match machine.run(&Limits { instructions, ..Limits::until(end) }) {
             Outcome::Time | Outcome::Instructions | Outcome::Asleep => return,
@@ -386,9 +386,9 @@ fn run_in_pieces(machine: &mut Machine, end: (Ps, Ps), instructions: (u64, u64),
     for _ in 0..20 {
         let sooner = machine.now() + Ps(choices.below(end.1.0 / 8));
         let fewer = machine.instructions() + choices.below(instructions.1 / 8);
-        run_on(machine, sooner.min(end.0), fewer.min(instructions.0));
+        run_to(machine, sooner.min(end.0), fewer.min(instructions.0));
     }
-    run_on(machine, end.0, instructions.0);
+    run_to(machine, end.0, instructions.0);
 }
 
 /// A cheap subset of the state; runs that diverged rarely agree in it.

@@ -188,13 +188,13 @@ pub(crate) fn run_machine(config: &MachineConfig) {
     machine.load(&guest::guest(operations::idle_program(), 1)).expect("the guest fits");
     machine.start_traffic(&config.loadgen.traffic).expect("validated traffic");
     machine.begin_window();
-    guest::run_on(&mut machine, SAVED_AFTER, RUN_INSTRUCTIONS);
+    guest::run_to(&mut machine, SAVED_AFTER, RUN_INSTRUCTIONS);
     let file =
         CheckpointFile::from_bytes(machine.checkpoint(GUEST, "").bytes().to_vec()).expect("a whole file");
     let mut restored = build();
     restored.restore(&file, GUEST).expect("the machine's own checkpoint");
     for machine in [&mut machine, &mut restored] {
-        guest::run_on(machine, END, RUN_INSTRUCTIONS);
+        guest::run_to(machine, END, RUN_INSTRUCTIONS);
         machine.end_window();
         machine.check_conservation();
     }

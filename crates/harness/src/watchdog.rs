@@ -5,7 +5,7 @@ use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// Far longer than any case takes on a busy machine.
-const LONGEST: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 static RUNNING: Mutex<Vec<(u64, Instant)>> = Mutex::new(Vec::new());
 static START: Once = Once::new();
@@ -39,10 +39,10 @@ fn watch() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let running = RUNNING.lock().expect("no thread panics while it holds the list");
-        if running.iter().any(|(_, since)| since.elapsed() > LONGEST) {
+        if running.iter().any(|(_, since)| since.elapsed() > TIMEOUT) {
             eprintln!(
                 "a case did not end within {} s: probably an endless loop in the simulator",
-                LONGEST.as_secs()
+                TIMEOUT.as_secs()
             );
             std::process::abort();
         }

@@ -14,7 +14,7 @@ fn changed_checkpoint_is_refused_or_runs() {
 fn saved() -> Vec<u8> {
     let mut machine = Machine::new(guest::small_machine(), 1).unwrap();
     machine.load(&guest::guest(operations::idle_program(), 1)).unwrap();
-    guest::run_on(&mut machine, Ps::from_us(50), u64::MAX);
+    guest::run_to(&mut machine, Ps::from_us(50), u64::MAX);
     machine.checkpoint("idle", "").bytes().to_vec()
 }
 

@@ -67,7 +67,7 @@ fn run_in_pieces_of_any_length_equals_one_run() {
             while now < end {
                 let piece = if now < Ps::from_us(1) { Ps(piece_ns * 1_000) } else { Ps::from_us(3) };
                 now = Ps((now + piece).0.min(end.0));
-                guest::run_on(&mut machine, now, u64::MAX);
+                guest::run_to(&mut machine, now, u64::MAX);
             }
             machine
         });

@@ -9,7 +9,7 @@ use crate::frame::{ADDRESS_BYTES, FCS_BYTES, Mismatch, Signature};
 
 /// Compares a frame with the sent payload, which includes the signature.
 pub(crate) fn compare(payload: &[u8], bytes: &[u8]) -> Result<(), Mismatch> {
-    let Some(at) = Signature::place(bytes) else { return Err(Mismatch::Payload) };
+    let Some(at) = Signature::offset(bytes) else { return Err(Mismatch::Payload) };
     let rest = &bytes[at..];
     // A frame that lost a tag may have been padded.
     let padded = bytes.len() == Frame::MIN_BYTES_WITH_FCS - FCS_BYTES;

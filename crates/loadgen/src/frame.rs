@@ -47,15 +47,15 @@ impl Signature {
     /// Reads the signature of a frame (without FCS); `None` if it has none. All possible payload offsets are
     /// tried, so it is found even if the headers changed.
     pub fn read(frame: &[u8]) -> Option<Signature> {
-        Self::places().find_map(|at| Self::read_at(frame, at))
+        Self::candidate_offsets().find_map(|at| Self::read_at(frame, at))
     }
 
     /// Offset of the signature.
-    pub(crate) fn place(frame: &[u8]) -> Option<usize> {
-        Self::places().find(|at| Self::read_at(frame, *at).is_some())
+    pub(crate) fn offset(frame: &[u8]) -> Option<usize> {
+        Self::candidate_offsets().find(|at| Self::read_at(frame, *at).is_some())
     }
 
-    fn places() -> impl Iterator<Item = usize> {
+    fn candidate_offsets() -> impl Iterator<Item = usize> {
         (PAYLOAD_AT..=PAYLOAD_AT_LAST).step_by(4)
     }
 
@@ -122,7 +122,7 @@ impl FrameMaker {
 
     /// Creates a builder for validated traffic without streams.
     pub(crate) fn new(traffic: &TrafficConfig, generator: u32, key: u64) -> FrameMaker {
-        FrameMaker::of_stream(traffic, &StreamConfig::of(traffic), generator, key, key)
+        FrameMaker::of_stream(traffic, &StreamConfig::from_traffic(traffic), generator, key, key)
     }
 
     /// Creates a builder for a validated stream. `own_key` is the key of all randomness except the fill.
@@ -133,7 +133,7 @@ impl FrameMaker {
         key: u64,
         own_key: u64,
     ) -> FrameMaker {
-        let [ip_at, transport_at, payload_at] = stream.places();
+        let [ip_at, transport_at, payload_at] = stream.header_offsets();
         let variations = Variations::new(traffic, stream, own_key);
         let mut sizes: Vec<Bytes> = Vec::new();
         let mut place_of = |size: Bytes| {
@@ -378,7 +378,7 @@ mod tests {
             order: Order::default(),
             every: 1,
         };
-        let stream = StreamConfig { sweeps: vec![sources], ..StreamConfig::of(&traffic) };
+        let stream = StreamConfig { sweeps: vec![sources], ..StreamConfig::from_traffic(&traffic) };
         let mut maker = FrameMaker::of_stream(&traffic, &stream, 3, 7, 8);
         let (mut routed, mut zeros) = (Vec::new(), 0);
         for index in 0..1 << 16 {

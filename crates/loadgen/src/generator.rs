@@ -190,13 +190,13 @@ impl LoadGen {
         }
         if self.run.traffic.kind.sends_requests() {
             self.run.stage = Stage::Resolving;
-            self.ask_for_station(now, ports);
+            self.send_arp_request(now, ports);
         } else {
             self.begin_sending(now, ports);
         }
     }
 
-    fn ask_for_station(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
+    fn send_arp_request(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
         let traffic = &self.run.traffic;
         ports.send(now, requests::arp_request(traffic.destination_ip, traffic.source, traffic.source_ip));
         self.stats.arp_asked += 1;
@@ -251,7 +251,7 @@ impl LoadGen {
         }
         self.run.wake = None;
         match self.run.stage {
-            Stage::Resolving => return self.ask_for_station(now, ports),
+            Stage::Resolving => return self.send_arp_request(now, ports),
             Stage::Sending { until } if now < until => {}
             Stage::Sending { .. } => return self.stop(now),
             Stage::Idle | Stage::Over { .. } => return,

@@ -135,12 +135,12 @@ fn frame_lost_after_the_nic_counts_in_the_window_of_its_departure() {
     }
     assert_eq!(bench.generator.frame_lost_after_nic(&Frame::new(vec![0; 60])), None, "no generator's frame");
     let window = bench.generator.measurement().unwrap();
-    assert_eq!((window.volumes().0.frames, window.spoilt()), (10, 10));
+    assert_eq!((window.volumes().0.frames, window.lost_after_nic()), (10, 10));
     // A third copy of one of them arrives after all.
     let (_, copy) = swap(0, frames[10].1.clone()).remove(0);
     assert_eq!(bench.arrive(Ps::from_us(60), &copy), Arrival::Returned);
     let window = bench.generator.measurement().unwrap();
-    assert_eq!((window.volumes().1.frames, window.spoilt()), (1, 9));
+    assert_eq!((window.volumes().1.frames, window.lost_after_nic()), (1, 9));
 }
 
 /// Drops every tenth frame.
@@ -400,7 +400,7 @@ fn state_of_another_generator_is_refused_without_effect() {
 }
 
 /// Returns, drops, delays, duplicates or corrupts a frame by a hash of its number.
-fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
+fn faulty(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
     let dice = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let delay = Ps(dice % 977 * 10_000);
     match dice % 11 {
@@ -422,13 +422,13 @@ fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
     }
 }
 
-fn unruly_bench(frames: u64, percent: u64) -> Bench {
+fn faulty_bench(frames: u64, percent: u64) -> Bench {
     let link = LinkConfig { frame_loss: 0.05, bit_error_rate: 1e-4, ..link("10Gbps", "3us") };
     let traffic = TrafficConfig { returned: Returned::AsSent, ..traffic(&format!("{percent}%"), frames) };
     Bench::with_config(
         link,
         LoadGenConfig { tracked_frames: 1_024, traffic, ..LoadGenConfig::default() },
-        unruly,
+        faulty,
     )
 }
 
@@ -439,7 +439,7 @@ proptest! {
     fn every_frame_is_accounted_for_once_under_random_faults(
         frames in 1u64..5_000, percent in 1u64..300, begin in 0u64..400, length in 0u64..400, again: bool,
     ) {
-        let mut bench = unruly_bench(frames, percent);
+        let mut bench = faulty_bench(frames, percent);
         bench.start();
         bench.run_until(Ps::from_us(begin));
         bench.generator.begin_window(Ps::from_us(begin));
@@ -471,7 +471,7 @@ proptest! {
     fn restored_generator_continues_as_the_original(
         frames in 1u64..3_000, percent in 1u64..300, steps in 0usize..12_000, window in 0usize..6_000,
     ) {
-        let mut bench = unruly_bench(frames, percent);
+        let mut bench = faulty_bench(frames, percent);
         bench.start();
         for step in 0..steps {
             if step == window {

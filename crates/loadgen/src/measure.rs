@@ -139,7 +139,7 @@ impl Measurement {
     }
 
     /// Offered frames lost or damaged on the link after the NIC returned them, if no other copy arrived.
-    pub fn spoilt(&self) -> u64 {
+    pub fn lost_after_nic(&self) -> u64 {
         self.spoilt.len() as u64 + self.spoilt_of_others
     }
 
@@ -229,7 +229,7 @@ impl Measurement {
         self.spoilt.remove(&sequence);
     }
 
-    pub(crate) fn on_spoilt(&mut self, sequence: u64) {
+    pub(crate) fn on_lost_after_nic(&mut self, sequence: u64) {
         if self.has(sequence) {
             self.spoilt.insert(sequence);
         }
@@ -270,7 +270,7 @@ impl Measurement {
         self.delivered.add(other.delivered);
         self.arrived.add(other.arrived);
         self.corrupt += other.corrupt;
-        self.spoilt_of_others += other.spoilt();
+        self.spoilt_of_others += other.lost_after_nic();
         self.given_up += other.given_up;
         self.timed_out += other.timed_out;
         self.duplicates += other.duplicates;

@@ -57,7 +57,7 @@ impl LoadGen {
         if let Lookup::Outstanding(_) = self.in_flight.look_up(sequence)
             && let Some(measurement) = &mut self.measurement
         {
-            measurement.on_spoilt(sequence);
+            measurement.on_lost_after_nic(sequence);
         }
         None
     }

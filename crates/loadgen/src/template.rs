@@ -65,7 +65,7 @@ impl SweptField {
 
 /// Writes all headers of a frame of `frame_len` bytes, with a transport checksum of zero.
 fn emit(traffic: &TrafficConfig, stream: &StreamConfig, frame_len: usize) -> Vec<u8> {
-    let [ip_at, transport_at, payload_at] = stream.places();
+    let [ip_at, transport_at, payload_at] = stream.header_offsets();
     let mut headers = vec![0; payload_at];
     headers[..6].copy_from_slice(&stream.destination.unwrap_or(traffic.destination).0);
     headers[6..ADDRESS_BYTES].copy_from_slice(&stream.source.unwrap_or(traffic.source).0);
@@ -111,7 +111,7 @@ fn emit(traffic: &TrafficConfig, stream: &StreamConfig, frame_len: usize) -> Vec
 }
 
 /// Offsets of the IP addresses in the IP header, and their length.
-fn address_places(network: Network) -> (usize, usize, usize) {
+fn address_offsets(network: Network) -> (usize, usize, usize) {
     match network {
         Network::Ipv4 => (Ipv4Repr::SOURCE_AT, Ipv4Repr::DESTINATION_AT, 4),
         Network::Ipv6 => (Ipv6Repr::SOURCE_AT, Ipv6Repr::DESTINATION_AT, 16),
@@ -127,11 +127,11 @@ impl Template {
         frame_len: usize,
         variations: &Variations,
     ) -> Template {
-        let [ip_at, transport_at, _] = stream.places();
+        let [ip_at, transport_at, _] = stream.header_offsets();
         let mut headers = emit(traffic, stream, frame_len);
         let mut summed = headers.clone();
         variations.swept.iter().for_each(|swept| summed[swept.at..swept.at + swept.width].fill(0));
-        let (source, destination, bytes) = address_places(stream.network());
+        let (source, destination, bytes) = address_offsets(stream.network());
         let protocol = match stream.transport {
             Transport::Udp => Ipv4Repr::UDP,
             Transport::Tcp => TcpRepr::PROTOCOL,
@@ -162,8 +162,8 @@ impl Template {
 impl Variations {
     /// The varying fields of a validated stream. `key` seeds random sweeps.
     pub(crate) fn new(traffic: &TrafficConfig, stream: &StreamConfig, key: u64) -> Variations {
-        let [ip_at, transport_at, _] = stream.places();
-        let (source, destination, bytes) = address_places(stream.network());
+        let [ip_at, transport_at, _] = stream.header_offsets();
+        let (source, destination, bytes) = address_offsets(stream.network());
         // For IPv6, the lower half of the address.
         let (skipped, width) = if bytes == 16 { (8, 8) } else { (0, 4) };
         let least = stream.size_min().0 as usize;
@@ -238,7 +238,7 @@ pub struct FlowHeaders {
     variations: Variations,
     network: Network,
     /// Offsets of the IP header and the transport header.
-    places: (usize, usize),
+    offsets: (usize, usize),
     tagged: bool,
 }
 
@@ -258,13 +258,13 @@ pub struct Flow {
 impl FlowHeaders {
     /// For a validated stream of built frames, not of a capture.
     pub fn new(traffic: &TrafficConfig, stream: &StreamConfig) -> FlowHeaders {
-        let [ip_at, transport_at, _] = stream.places();
+        let [ip_at, transport_at, _] = stream.header_offsets();
         FlowHeaders {
             headers: emit(traffic, stream, stream.size_min().0 as usize - crate::frame::FCS_BYTES),
             // Randomness decides the frames of a flow, not its headers.
             variations: Variations::new(traffic, stream, 0),
             network: stream.network(),
-            places: (ip_at, transport_at),
+            offsets: (ip_at, transport_at),
             tagged: !stream.vlans.is_empty(),
         }
     }
@@ -273,10 +273,10 @@ impl FlowHeaders {
     pub fn flow(&self, number: u64) -> Flow {
         let mut headers = self.headers.clone();
         self.variations.write_flow(number, &mut headers);
-        let (ip_at, transport_at) = self.places;
+        let (ip_at, transport_at) = self.offsets;
         let two = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
         let mac = |at: usize| MacAddr(std::array::from_fn(|byte| headers[at + byte]));
-        let (source, destination, bytes) = address_places(self.network);
+        let (source, destination, bytes) = address_offsets(self.network);
         let address = |at: usize| match bytes {
             4 => IpAddr::from(std::array::from_fn::<u8, 4, _>(|byte| headers[ip_at + at + byte])),
             _ => IpAddr::from(std::array::from_fn::<u8, 16, _>(|byte| headers[ip_at + at + byte])),

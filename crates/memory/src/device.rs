@@ -7,25 +7,25 @@
 //! and allocates only if the policy says so. A policy may drop a line of a transmitted frame afterwards. With
 //! direct cache access off, writes go to memory and invalidate copies; reads still hit them.
 //!
-//! A device that enters at the last-level cache ([`Entry::Llc`]) takes one of its ports and no root complex
+//! A device that enters at the last-level cache ([`DmaEntryPoint::Llc`]) takes one of its ports and no root complex
 //! link. Its writes go where the policy says. With direct cache access off they are allocated in the cores'
 //! ways: that policy governs the root complex, and a memory-side cache keeps what is written to it.
-//! [`Entry::LlcHeaders`] is the same, except that payload always goes to memory. [`Entry::MemoryBus`] has its
+//! [`DmaEntryPoint::LlcHeaders`] is the same, except that payload always goes to memory. [`DmaEntryPoint::MemoryBus`] has its
 //! own rules, in `memory_bus.rs`.
 //!
 //! A written line is usable as soon as the write is visible. Writes are timed ahead, so a core may request
 //! the line at an earlier time than the write; it then does not wait for the write.
 
 use doorbell_sim::Ps;
-use doorbell_sim::memory::{DmaAccess, Entry, HostMemory, LINE_BYTES, Level};
+use doorbell_sim::memory::{DmaAccess, DmaEntryPoint, HostMemory, LINE_BYTES, Level};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 
 use crate::backing::MainMemory;
 use crate::class::{Access, DataClass};
-use crate::coherence::snoops::Asker;
-use crate::coherence::{Found, Probe};
+use crate::coherence::snoops::Requester;
+use crate::coherence::{Probe, ProbeResult};
 use crate::config::Inclusion;
-use crate::dca::{DEVICES_MAX, Inbound, Placement, Seen};
+use crate::dca::{DEVICES_MAX, Inbound, LineEvent, Placement};
 use crate::fabric::{Moment, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
@@ -45,7 +45,7 @@ impl<M: MainMemory> HostMemory for MemorySystem<M> {
     }
 
     fn advance_to(&mut self, now: Ps) {
-        self.come_to(self.clock.edge_at_or_before(now));
+        self.advance_cycle(self.clock.edge_at_or_before(now));
     }
 }
 
@@ -75,19 +75,19 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// Returns when the LLC look-up of a device's request is done. The request enters at `now` and carries
     /// `bytes`. On the memory bus the caches snoop it at once.
-    fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64, (line, device): (u32, u8)) -> u64 {
+    fn llc_lookup<const TIMED: bool>(&mut self, now: Ps, bytes: u64, (line, device): (u32, u8)) -> u64 {
         if !TIMED {
             return 0;
         }
         let entered = self.clock.edge_at_or_after(now);
         let leaves = match self.entry(device) {
-            Entry::RootComplex => {
+            DmaEntryPoint::RootComplex => {
                 let last =
                     if bytes > 0 { self.io_in.take_many(entered, bytes, self.llc.now).1 } else { entered };
                 last + self.io_latency
             }
-            Entry::Llc | Entry::LlcHeaders => entered,
-            Entry::MemoryBus => return entered,
+            DmaEntryPoint::Llc | DmaEntryPoint::LlcHeaders => entered,
+            DmaEntryPoint::MemoryBus => return entered,
         };
         let (stop, home) = (self.device_stop(device), self.home(line));
         let there = match bytes {
@@ -98,13 +98,17 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Returns when the line that a device reads arrives from a private cache.
-    pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: Moment) -> u64 {
+    pub(crate) fn fetch_private_copy<const TIMED: bool>(
+        &mut self,
+        private: &ProbeResult,
+        lookup_done: Moment,
+    ) -> u64 {
         self.traffic.snoops += 1;
-        self.line_of_copy::<TIMED>(private, false, looked, Asker::Home).at
+        self.fetch_copy::<TIMED>(private, false, lookup_done, Requester::Home).at
     }
 
     /// An access to an address that is not RAM: a round trip on the interconnect.
-    fn no_ram(&mut self, now: Ps) -> Ps {
+    fn access_outside_ram(&mut self, now: Ps) -> Ps {
         self.devices.outside_ram += 1;
         let there = self.clock.edge_at_or_after(now) + 2 * self.io_latency;
         self.time(there)
@@ -122,12 +126,12 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     fn read_line<const TIMED: bool>(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
-        let Some(line) = self.ram.line(addr) else { return self.no_ram(now) };
+        let Some(line) = self.ram.line(addr) else { return self.access_outside_ram(now) };
         let bytes = u64::from(bytes).min(LINE_BYTES - addr.0 % LINE_BYTES);
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let looked = self.looked::<TIMED>(now, 0, (line, access.device));
-        let private = self.probe(None, line, Probe::Look(class));
+        let lookup_done = self.llc_lookup::<TIMED>(now, 0, (line, access.device));
+        let private = self.probe(None, line, Probe::Read(class));
         let slot = self.llc.tags.find(line);
         self.reclass(slot, line, class, Access::Read);
         *match slot {
@@ -138,8 +142,8 @@ impl<M: MainMemory> MemorySystem<M> {
         account.lines_read += 1;
         account.lines_read_from_llc += u64::from(slot.is_some());
         let data = match entry {
-            Entry::MemoryBus => self.read_past_caches::<TIMED>(line, slot, &private, looked),
-            _ => self.read_through_llc::<TIMED>(line, slot, &private, (looked, class, &access)),
+            DmaEntryPoint::MemoryBus => self.read_past_caches::<TIMED>(line, slot, &private, lookup_done),
+            _ => self.read_through_llc::<TIMED>(line, slot, &private, (lookup_done, class, &access)),
         };
         self.traffic.device_out_bytes += bytes;
         let is_sent = access.kind == DmaKind::TxData && addr.0.is_multiple_of(LINE_BYTES);
@@ -149,13 +153,13 @@ impl<M: MainMemory> MemorySystem<M> {
         if !TIMED {
             return Ps::ZERO;
         }
-        if entry == Entry::MemoryBus {
+        if entry == DmaEntryPoint::MemoryBus {
             return self.time(data);
         }
         let (home, stop) = (self.home(line), self.device_stop(access.device));
         let (head, tail) = self.carry(home, stop, data, bytes.max(1));
         match entry {
-            Entry::RootComplex => {
+            DmaEntryPoint::RootComplex => {
                 let last = self.io_out.take_many(head, bytes.max(1), self.llc.now).1.max(tail);
                 self.time(last + self.io_latency)
             }
@@ -166,7 +170,7 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Drops a line whose contents will not be used again from all caches, without a write-back. This takes
     /// no time, as nothing waits for it, and no port: it shares the read's look-up.
     fn drop_consumed(&mut self, line: u32) {
-        let private = self.probe(None, line, Probe::Take);
+        let private = self.probe(None, line, Probe::Invalidate);
         let slot = self.llc.tags.find(line);
         let shared = slot.map(|slot| self.drop_from_llc(slot));
         let is_dirty = private.dirty || shared.is_some_and(Flags::is_dirty);
@@ -179,11 +183,11 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         line: u32,
         slot: Option<Slot>,
-        private: &Found,
-        (looked, class, access): (u64, DataClass, &DmaAccess),
+        private: &ProbeResult,
+        (lookup_done, class, access): (u64, DataClass, &DmaAccess),
     ) -> u64 {
         let mut used = private.fresh;
-        let mut data = looked;
+        let mut data = lookup_done;
         if let Some(slot) = slot {
             if self.steering.policy(access.device).read_promotes {
                 self.llc.tags.touch(slot);
@@ -193,15 +197,16 @@ impl<M: MainMemory> MemorySystem<M> {
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
             if TIMED && !private.dirty {
                 let merged;
-                (data, _, merged) = self.llc.arrival(slot, line, looked, Level::Llc);
+                (data, _, merged) = self.llc.arrival(slot, line, lookup_done, Level::Llc);
                 self.devices.merges += u64::from(merged);
             }
         }
         self.devices.fresh_used_by_device += u64::from(used);
-        if self.is_newer_above(private) || (private.present && slot.is_none()) {
-            data = self.brought::<TIMED>(private, Moment { at: looked, stop: self.home(line) });
+        if self.is_newer_in_private(private) || (private.present && slot.is_none()) {
+            data =
+                self.fetch_private_copy::<TIMED>(private, Moment { at: lookup_done, stop: self.home(line) });
         } else if slot.is_none() {
-            data = self.read_for_device::<TIMED>(line, looked, class, access);
+            data = self.read_for_device::<TIMED>(line, lookup_done, class, access);
         }
         data
     }
@@ -210,12 +215,12 @@ impl<M: MainMemory> MemorySystem<M> {
     fn read_for_device<const TIMED: bool>(
         &mut self,
         line: u32,
-        looked: u64,
+        lookup_done: u64,
         class: DataClass,
         access: &DmaAccess,
     ) -> u64 {
         let (out, data, merged) = match TIMED {
-            true => self.read_memory(line, looked),
+            true => self.read_memory(line, lookup_done),
             false => (0, 0, false),
         };
         self.traffic.memory_reads += u64::from(!TIMED);
@@ -239,28 +244,28 @@ impl<M: MainMemory> MemorySystem<M> {
         bytes: u32,
         access: DmaAccess,
     ) -> Ps {
-        let Some(line) = self.ram.line(addr) else { return self.no_ram(now) };
+        let Some(line) = self.ram.line(addr) else { return self.access_outside_ram(now) };
         let within = addr.0 % LINE_BYTES;
         let bytes = u64::from(bytes).min(LINE_BYTES - within);
         let full = bytes == LINE_BYTES;
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let looked = self.looked::<TIMED>(now, bytes.max(1), (line, access.device));
+        let lookup_done = self.llc_lookup::<TIMED>(now, bytes.max(1), (line, access.device));
         let home = match entry {
-            Entry::MemoryBus => self.memory_stop(line),
+            DmaEntryPoint::MemoryBus => self.memory_stop(line),
             _ => self.home(line),
         };
         self.traffic.device_in_bytes += bytes;
-        let private = self.probe(None, line, Probe::Take);
+        let private = self.probe(None, line, Probe::Invalidate);
         let slot = self.llc.tags.find(line);
         self.count_write(full, slot.is_some(), &private);
         let account = &mut self.accounts[usize::from(access.device) % DEVICES_MAX];
         account.lines_written += 1;
         account.lines_written_in_llc += u64::from(slot.is_some());
-        self.sharing.device_wrote(line);
+        self.sharing.record_device_write(line);
         self.traffic.snoops += u64::from(private.present);
-        let seen = Moment { at: looked, stop: home };
-        let mut done = self.copies_gone::<TIMED>(&private, seen, Asker::Home).at;
+        let seen = Moment { at: lookup_done, stop: home };
+        let mut done = self.copies_invalidated::<TIMED>(&private, seen, Requester::Home).at;
         if !full {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);
         }
@@ -268,9 +273,11 @@ impl<M: MainMemory> MemorySystem<M> {
         self.reclass(slot, line, class, Access::Write);
         let inbound = Inbound { access, class, full, in_llc: slot.is_some() };
         let placement = match entry {
-            Entry::MemoryBus => Placement::Memory,
-            Entry::LlcHeaders if class == DataClass::Payload => Placement::Memory,
-            Entry::Llc | Entry::LlcHeaders if !self.steering.policy(access.device).enabled => {
+            DmaEntryPoint::MemoryBus => Placement::Memory,
+            DmaEntryPoint::LlcHeaders if class == DataClass::Payload => Placement::Memory,
+            DmaEntryPoint::Llc | DmaEntryPoint::LlcHeaders
+                if !self.steering.policy(access.device).enabled =>
+            {
                 Placement::Llc(WayMask(self.core_ways))
             }
             _ => self.steering.place(&inbound),
@@ -283,7 +290,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.time(done)
     }
 
-    fn count_write(&mut self, full: bool, hit: bool, private: &Found) {
+    fn count_write(&mut self, full: bool, hit: bool, private: &ProbeResult) {
         *match (full, hit) {
             (true, true) => &mut self.devices.itom_hits,
             (true, false) => &mut self.devices.itom_misses,
@@ -294,7 +301,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Counts a device-written line that is overwritten before its first use.
-    fn overwrite(&mut self, slot: Option<Slot>, private: &Found) {
+    fn overwrite(&mut self, slot: Option<Slot>, private: &ProbeResult) {
         let in_llc = slot.is_some_and(|slot| self.llc.tags.flags(slot).is_fresh());
         self.devices.fresh_overwritten += u64::from(in_llc || private.fresh);
         if let Some(slot) = slot {
@@ -307,18 +314,18 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         line: u32,
         slot: Option<Slot>,
-        private: &Found,
-        looked: u64,
-        entry: Entry,
+        private: &ProbeResult,
+        lookup_done: u64,
+        entry: DmaEntryPoint,
     ) -> u64 {
         if private.dirty || (private.present && slot.is_none()) {
-            return if TIMED { looked.max(self.clock.edge_at_or_after(private.ready)) } else { 0 };
+            return if TIMED { lookup_done.max(self.clock.edge_at_or_after(private.ready)) } else { 0 };
         }
         match (slot, TIMED) {
-            (Some(slot), true) => self.llc.arrival(slot, line, looked, Level::Llc).0,
-            (None, _) if entry == Entry::MemoryBus => self.read_from_bus::<TIMED>(line, looked),
+            (Some(slot), true) => self.llc.arrival(slot, line, lookup_done, Level::Llc).0,
+            (None, _) if entry == DmaEntryPoint::MemoryBus => self.read_from_bus::<TIMED>(line, lookup_done),
             (None, true) => {
-                let (out, data, merged) = self.read_memory(line, looked);
+                let (out, data, merged) = self.read_memory(line, lookup_done);
                 if merged {
                     self.devices.merges += 1;
                 } else {
@@ -374,7 +381,7 @@ impl<M: MainMemory> MemorySystem<M> {
 
     fn placed(&mut self) {
         self.devices.fresh_lines += 1;
-        self.steering.saw(Seen::Placed);
+        self.steering.observe(LineEvent::Placed);
     }
 
     fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64, from: Stop) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, Entry, HostMemory, Level, Served};
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, DmaEntryPoint, HostMemory, Level, Served};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Hertz, Ps};
@@ -160,29 +160,32 @@ fn a_line_of_another_core_takes_the_hops_between_requester_slice_and_owner() {
         config.coherence.kind = CoherenceKind::Directory;
         (config.coherence.latency, config.coherence.snoop, config.coherence.answers) = (3, 9, answers);
         let mut system = system(&config, 8);
-        for (n, (asker, owner)) in
-            (0u8..8).flat_map(|asker| (0u8..8).map(move |owner| (asker, owner))).enumerate()
+        for (n, (requester, owner)) in
+            (0u8..8).flat_map(|requester| (0u8..8).map(move |owner| (requester, owner))).enumerate()
         {
             let (line, now) = (n as u32, 10_000 * (1 + n as u64));
-            if asker == owner {
+            if requester == owner {
                 continue;
             }
             let home = system.home(line);
             access(&mut system, owner.into(), now, AccessKind::Store, line);
-            let served = access(&mut system, asker.into(), now + 1_000, AccessKind::Load, line);
+            let served = access(&mut system, requester.into(), now + 1_000, AccessKind::Load, line);
             let back = match answers {
-                Answers::Direct => far(&system, owner, asker),
+                Answers::Direct => far(&system, owner, requester),
                 // The line goes to the slice first.
                 Answers::Home => {
-                    far(&system, owner, home) + u64::from(owner != home) + BACK + far(&system, home, asker)
+                    far(&system, owner, home)
+                        + u64::from(owner != home)
+                        + BACK
+                        + far(&system, home, requester)
                 }
             };
-            let ways = far(&system, asker, home) + far(&system, home, owner) + back;
+            let ways = far(&system, requester, home) + far(&system, home, owner) + back;
             let expected = now + 1_000 + LOOKED + 3 + 6 + 9 + 1 + BACK + ways;
             assert_eq!(
                 served,
                 Served { at: expected, level: Level::Peer },
-                "{owner} to {asker}, {answers:?}"
+                "{owner} to {requester}, {answers:?}"
             );
         }
     }
@@ -237,7 +240,7 @@ fn devices_enter_at_their_own_stops_on_or_off_die() {
     let mut config = ring(8);
     config.fabric.devices = vec![1, 6];
     let mut system = system(&config, 1);
-    system.set_entry(3, Entry::Llc);
+    system.set_entry(3, DmaEntryPoint::Llc);
     for (n, device) in [0, 1, 2, 3].into_iter().enumerate() {
         let line = lines(&system, 8)[5];
         let now = 1_000 * (1 + n as u64);

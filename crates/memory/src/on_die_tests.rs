@@ -1,14 +1,14 @@
 //! On-die devices: at the last-level cache, and on the memory bus.
 
 use doorbell_sim::Ps;
-use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, Entry, HostMemory, Level};
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, DmaEntryPoint, HostMemory, Level};
 use doorbell_sim::ports::PhysAddr;
 
 use crate::dca::{DcaPolicy, Place};
 use crate::device_tests::{BASE, LLC_STRIDE, System, core, data, in_llc, way, with_policy, write};
 
 /// A system whose device 0 is on the die and enters at `entry`.
-fn on_die(entry: Entry, policy: DcaPolicy) -> System {
+fn on_die(entry: DmaEntryPoint, policy: DcaPolicy) -> System {
     let mut system = with_policy(policy);
     system.set_entry(0, entry);
     system
@@ -21,7 +21,7 @@ fn flat(system: &System) -> u64 {
 #[test]
 fn a_device_at_the_llc_takes_its_port_and_latency_and_no_root_complex_link() {
     let mut far = with_policy(DcaPolicy::default());
-    let mut near = on_die(Entry::Llc, DcaPolicy::default());
+    let mut near = on_die(DmaEntryPoint::Llc, DcaPolicy::default());
     // 20 cycles at 2 GHz; the root complex adds 10 each way.
     assert_eq!(write(&mut near, 0), Ps::from_ns(10));
     assert_eq!(write(&mut far, 0), Ps::from_ns(10 + 5));
@@ -33,7 +33,7 @@ fn a_device_at_the_llc_takes_its_port_and_latency_and_no_root_complex_link() {
 #[test]
 fn writes_of_a_device_at_the_llc_stay_there_with_dca_on_or_off() {
     for (policy, ways) in [(DcaPolicy::default(), 0..4), (DcaPolicy::off(), 4..16)] {
-        let mut system = on_die(Entry::Llc, policy);
+        let mut system = on_die(DmaEntryPoint::Llc, policy);
         for n in 0..12 {
             write(&mut system, n * LLC_STRIDE);
             assert!(ways.contains(&way(&system, n * LLC_STRIDE)), "the policy's ways, or the cores'");
@@ -43,13 +43,13 @@ fn writes_of_a_device_at_the_llc_stay_there_with_dca_on_or_off() {
     }
     // Headers into the cache, payload to memory: the policy also applies to an on-die device.
     let split = DcaPolicy { payload: Place::Memory, ..DcaPolicy::default() };
-    let mut system = on_die(Entry::Llc, split);
+    let mut system = on_die(DmaEntryPoint::Llc, split);
     system.device_write(Ps::ZERO, PhysAddr(BASE), 64, data(0));
     system.device_write(Ps::ZERO, PhysAddr(BASE + 64), 64, data(64));
     assert_eq!((in_llc(&system, 0), in_llc(&system, 64), flat(&system)), (true, false, 1));
     // The same for a device that enters at the LLC with headers only.
     for policy in [DcaPolicy::default(), DcaPolicy::off()] {
-        let mut system = on_die(Entry::LlcHeaders, policy);
+        let mut system = on_die(DmaEntryPoint::LlcHeaders, policy);
         system.device_write(Ps::ZERO, PhysAddr(BASE), 64, data(0));
         system.device_write(Ps::ZERO, PhysAddr(BASE + 64), 64, data(64));
         assert_eq!((in_llc(&system, 0), in_llc(&system, 64), flat(&system)), (true, false, 1));
@@ -59,7 +59,7 @@ fn writes_of_a_device_at_the_llc_stay_there_with_dca_on_or_off() {
 #[test]
 fn a_write_on_the_memory_bus_goes_to_memory_and_invalidates_all_copies() {
     for kind in [AccessKind::Store, AccessKind::Load] {
-        let mut system = on_die(Entry::MemoryBus, DcaPolicy::default());
+        let mut system = on_die(DmaEntryPoint::MemoryBus, DcaPolicy::default());
         core(&mut system, 1, kind, 0);
         write(&mut system, 0);
         assert_eq!((in_llc(&system, 0), flat(&system)), (false, 1));
@@ -75,7 +75,7 @@ fn a_read_on_the_memory_bus_is_served_by_a_cache_only_if_modified_there() {
         let done = system.device_read(Ps::from_us(100), PhysAddr(BASE), 64, data(0));
         (system.traffic.memory_reads - before, done - Ps::from_us(100))
     };
-    let new = || on_die(Entry::MemoryBus, DcaPolicy::default());
+    let new = || on_die(DmaEntryPoint::MemoryBus, DcaPolicy::default());
     let memory = Ps::from_ns(60);
     let mut nowhere = new();
     assert_eq!(read(&mut nowhere), (1, memory));
@@ -104,7 +104,7 @@ fn a_partial_write_on_the_memory_bus_merges_with_the_newest_copy() {
         let done = system.device_write(Ps::from_us(100), PhysAddr(BASE + 16), 16, data(0));
         (system.traffic.memory_reads - before, done - Ps::from_us(100))
     };
-    let mut system = on_die(Entry::MemoryBus, DcaPolicy::default());
+    let mut system = on_die(DmaEntryPoint::MemoryBus, DcaPolicy::default());
     let (reads, done) = part(&mut system);
     assert!(reads == 1 && done >= Ps::from_ns(60), "memory is read first: {done}");
     core(&mut system, 0, AccessKind::Store, 0);
@@ -115,7 +115,7 @@ fn a_partial_write_on_the_memory_bus_merges_with_the_newest_copy() {
 
 #[test]
 fn timed_and_warming_accesses_of_on_die_devices_give_the_same_caches() {
-    for entry in [Entry::Llc, Entry::LlcHeaders, Entry::MemoryBus] {
+    for entry in [DmaEntryPoint::Llc, DmaEntryPoint::LlcHeaders, DmaEntryPoint::MemoryBus] {
         let run = |timed: bool| {
             let mut system = on_die(entry, DcaPolicy::default());
             for n in 0..2000u64 {

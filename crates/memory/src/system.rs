@@ -1,6 +1,6 @@
 //! The memory system: its components and how they are connected.
 
-use doorbell_sim::memory::{CoreAccess, Entry, Level, Prefetched, Served};
+use doorbell_sim::memory::{CoreAccess, DmaEntryPoint, Level, Prefetched, Served};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
 
 use crate::backing::MainMemory;
@@ -24,8 +24,8 @@ const PRIVATE_WINDOW: usize = 2048;
 /// The same for shared resources: harts and devices are further apart in time.
 const SHARED_WINDOW: usize = 8192;
 /// Intervals in cycles at which shared resources, and memory, advance their current time.
-const PRESENT_EVERY: u64 = 128;
-const TOLD_EVERY: u64 = 1024;
+const ADVANCE_INTERVAL: u64 = 128;
+const MEMORY_ADVANCE_INTERVAL: u64 = 1024;
 /// Threads per core.
 const THREADS_MAX: usize = 2;
 
@@ -95,8 +95,8 @@ impl Private {
         Private {
             clock: Clock::new(*clock),
             same_clock: *clock == ic.clock,
-            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).be_quick(),
-            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).be_quick(),
+            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).enable_quick(),
+            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).enable_quick(),
             l2: Cache::new(&if directory { caches.directory() } else { caches.l2.clone() }, PRIVATE_WINDOW),
             next: [u64::MAX; THREADS_MAX],
             directory,
@@ -140,7 +140,7 @@ pub struct MemorySystem<M> {
     pub(crate) header_bytes: u32,
     pub(crate) classes: LineClasses,
     pub(crate) steering: Steering,
-    entries: [Entry; DEVICES_MAX],
+    entries: [DmaEntryPoint; DEVICES_MAX],
     pub(crate) devices: DeviceStats,
     /// The same per device, indexed by its number.
     pub(crate) accounts: Vec<DeviceAccount>,
@@ -204,10 +204,10 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
         llc.divide(config.llc.slices, config.llc.scatter, base);
         let directory = Directory::new(config, harts.len(), base);
-        let asked = harts.len() > 1 || directory.is_some();
+        let track_sharers = harts.len() > 1 || directory.is_some();
         Ok(MemorySystem {
             ram: span,
-            sharers: asked.then(|| Sharers::new(span.lines)),
+            sharers: track_sharers.then(|| Sharers::new(span.lines)),
             directory,
             fabric: Fabric::new(config, harts.len()).map(Box::new),
             sharing: Sharing::new(harts.len(), span.lines),
@@ -225,7 +225,7 @@ impl<M: MainMemory> MemorySystem<M> {
             header_bytes: config.header_bytes,
             classes: LineClasses::new(span.lines),
             steering: Steering::new(&config.dca, harts.len(), config.levels == 3),
-            entries: [Entry::default(); DEVICES_MAX],
+            entries: [DmaEntryPoint::default(); DEVICES_MAX],
             devices: DeviceStats::default(),
             accounts: vec![DeviceAccount::default(); DEVICES_MAX],
             traffic: TrafficStats::default(),
@@ -262,7 +262,7 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Sets the next fetch cycle of a hart's thread. No earlier request will come from it, so bookings before
     /// that may be dropped.
     #[inline]
-    pub fn hart_comes_to(&mut self, hart: usize, thread: usize, cycle: u64) {
+    pub fn advance_hart(&mut self, hart: usize, thread: usize, cycle: u64) {
         let Private { l1i, l1d, l2, next, .. } = &mut self.harts[hart];
         next[thread] = cycle;
         let now = l2.now.max(next[0].min(next[1]));
@@ -271,30 +271,30 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// A thread sleeps, or is not timed, until the next [`advance_hart`](MemorySystem::advance_hart).
     #[inline]
-    pub fn hart_rests(&mut self, hart: usize, thread: usize) {
+    pub fn hart_sleeps(&mut self, hart: usize, thread: usize) {
         self.harts[hart].next[thread] = u64::MAX;
     }
 
     /// Advances the current time to a hart's or a device's cycle.
     #[inline]
-    pub(crate) fn come_to(&mut self, cycle: u64) {
+    pub(crate) fn advance_cycle(&mut self, cycle: u64) {
         let before = self.latest;
         self.latest = before.max(cycle);
-        if cycle / PRESENT_EVERY > before / PRESENT_EVERY {
-            self.look_behind(before);
+        if cycle / ADVANCE_INTERVAL > before / ADVANCE_INTERVAL {
+            self.advance_shared(before);
         }
     }
 
     /// Advances the shared resources' time to that of the earliest requester. With slow memory a core fetches
     /// tens of microseconds before it commits the stalled instructions.
     #[inline(never)]
-    fn look_behind(&mut self, before: u64) {
+    fn advance_shared(&mut self, before: u64) {
         let next = |hart: &Private| hart.next[0].min(hart.next[1]);
         let awake = (0..self.harts.len()).filter(|hart| next(&self.harts[*hart]) < u64::MAX);
         let behind = awake.map(|hart| self.to_shared(hart, next(&self.harts[hart]))).min();
         self.llc.now = self.llc.now.max(self.latest.min(behind.unwrap_or(u64::MAX)));
-        if self.latest / TOLD_EVERY > before / TOLD_EVERY {
-            self.memory.come_to(self.clock.edge(self.latest), self.clock.edge(self.llc.now));
+        if self.latest / MEMORY_ADVANCE_INTERVAL > before / MEMORY_ADVANCE_INTERVAL {
+            self.memory.advance_to(self.clock.edge(self.latest), self.clock.edge(self.llc.now));
         }
     }
 
@@ -304,13 +304,13 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Sets where a device's requests enter, instead of at the root complex.
-    pub fn set_entry(&mut self, device: u8, entry: Entry) {
+    pub fn set_entry(&mut self, device: u8, entry: DmaEntryPoint) {
         self.entries[usize::from(device) % DEVICES_MAX] = entry;
     }
 
     /// Where a device's requests enter.
     #[inline]
-    pub(crate) fn entry(&self, device: u8) -> Entry {
+    pub(crate) fn entry(&self, device: u8) -> DmaEntryPoint {
         self.entries[usize::from(device) % DEVICES_MAX]
     }
 

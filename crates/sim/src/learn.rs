@@ -22,7 +22,7 @@ pub trait Learner {
 
     /// Ends a block with its number of retired instructions and whether it trapped. Returns the cycles the
     /// block took.
-    fn block_over(&mut self, instructions: u64, trapped: bool) -> u64;
+    fn end_block(&mut self, instructions: u64, trapped: bool) -> u64;
 }
 
 /// Warms `learner` with `ops`.

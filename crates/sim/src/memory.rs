@@ -160,10 +160,10 @@ pub const DEVICES_MAX: usize = 64;
 /// Number of the first platform device, such as a disk; lower numbers are PCI Express devices.
 pub const PLATFORM_DEVICES: u8 = 56;
 
-/// Entry point of a device's requests into the memory system.
+/// DmaEntryPoint point of a device's requests into the memory system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Entry {
+pub enum DmaEntryPoint {
     /// Over the root complex's link to the last-level cache, where the direct cache access policy decides
     /// what is cached.
     #[default]

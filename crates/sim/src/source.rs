@@ -85,7 +85,7 @@ pub trait OpSource {
         let (start, before) = (self.cycle(), self.instructions());
         let end = self.block(world, ops);
         learn_ops(ops, |virt| self.walk(world, virt), learner);
-        let took = learner.block_over(self.instructions() - before, matches!(end, BlockEnd::Trapped));
+        let took = learner.end_block(self.instructions() - before, matches!(end, BlockEnd::Trapped));
         self.set_cycle(start + took);
         end
     }

@@ -134,7 +134,7 @@ impl Interface {
     }
 
     /// The interface described by a pcap file's link type field.
-    fn of_legacy(field: u32) -> Interface {
+    fn from_pcap_header(field: u32) -> Interface {
         let fcs = match field & FCS_LENGTH_IS_VALID {
             0 => 0,
             _ => u64::from(field >> FCS_LENGTH_SHIFT) * FCS_LENGTH_UNIT,
@@ -197,7 +197,7 @@ impl Reading {
         let original_len = if original_len == 0 { recorded } else { u64::from(original_len) };
         let without_fcs = original_len.saturating_sub(fcs);
         let Some(payload) =
-            Payload::of(interface.link, &bytes[..recorded.min(without_fcs) as usize], without_fcs)
+            Payload::from_packet(interface.link, &bytes[..recorded.min(without_fcs) as usize], without_fcs)
         else {
             self.capture.other_links += 1;
             return;
@@ -212,7 +212,7 @@ impl Reading {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 self.fraction = if header.is_nanosecond_precision() { 1_000 } else { 1_000_000 };
-                self.interfaces = vec![Interface::of_legacy(header.network.0 as u32)];
+                self.interfaces = vec![Interface::from_pcap_header(header.network.0 as u32)];
             }
             PcapBlockOwned::Legacy(record) => {
                 let at =

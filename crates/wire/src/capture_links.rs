@@ -73,13 +73,13 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 impl Payload {
     /// The frame of a packet; none if the link type is unsupported or the packet is shorter than the link's
     /// header.
-    pub(crate) fn of(link: LinkType, bytes: &[u8], original_len: u64) -> Option<Payload> {
+    pub(crate) fn from_packet(link: LinkType, bytes: &[u8], original_len: u64) -> Option<Payload> {
         match link {
             LinkType::ETHERNET => {
                 Some(Payload { bytes: bytes.to_vec(), original_len, synthetic_header: None })
             }
-            LinkType::LINUX_SLL => Payload::of_cooked(&SLL, bytes, original_len),
-            LinkType::LINUX_SLL2 => Payload::of_cooked(&SLL2, bytes, original_len),
+            LinkType::LINUX_SLL => Payload::from_cooked(&SLL, bytes, original_len),
+            LinkType::LINUX_SLL2 => Payload::from_cooked(&SLL2, bytes, original_len),
             LinkType::RAW | LinkType::DLT_RAW | LinkType::DLT_RAW_OPENBSD => {
                 let kind = match bytes.first()? >> 4 {
                     4 => EtherType::IPV4,
@@ -108,7 +108,7 @@ impl Payload {
         }
     }
 
-    fn of_cooked(header: &Cooked, bytes: &[u8], original_len: u64) -> Option<Payload> {
+    fn from_cooked(header: &Cooked, bytes: &[u8], original_len: u64) -> Option<Payload> {
         let (head, rest) = bytes.split_at_checked(header.bytes)?;
         let rest_len = original_len.saturating_sub(header.bytes as u64);
         let kind = match u16_at(head, header.protocol) {

@@ -7,7 +7,7 @@ const IPV6: [u8; 4] = [0x60, 4, 5, 6];
 fn frame_of(link: u32, head: &[u8], packet: &[u8]) -> Option<(Vec<u8>, u64, Option<MacAddr>)> {
     let bytes = [head, packet].concat();
     // Ten bytes were not captured.
-    let payload = Payload::of(LinkType(link), &bytes, bytes.len() as u64 + 10)?;
+    let payload = Payload::from_packet(LinkType(link), &bytes, bytes.len() as u64 + 10)?;
     assert_eq!(payload.bytes[..12], [0; 12]);
     Some((payload.bytes[12..].to_vec(), payload.original_len, payload.synthetic_header?.sender))
 }
@@ -22,7 +22,7 @@ fn expected(
 
 #[test]
 fn ethernet_frames_are_unchanged() {
-    let payload = Payload::of(LinkType::ETHERNET, &[7; 20], 30).unwrap();
+    let payload = Payload::from_packet(LinkType::ETHERNET, &[7; 20], 30).unwrap();
     assert_eq!((payload.bytes, payload.original_len, payload.synthetic_header), (vec![7; 20], 30, None));
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 const PACKETS: [&[u8]; 3] = [&[1; 60], &[2; 61], &[3; 14]];
 
-fn legacy(big_endian: bool, magic: u32, link: u32) -> Vec<u8> {
+fn pcap(big_endian: bool, magic: u32, link: u32) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut file = word(magic).to_vec();
@@ -19,7 +19,7 @@ fn legacy(big_endian: bool, magic: u32, link: u32) -> Vec<u8> {
 }
 
 /// A pcapng file with one interface.
-fn modern(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<u8> {
+fn pcapng(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let long = |value: i64| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -62,7 +62,7 @@ fn modern(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<
 fn pcap_is_read_in_both_byte_orders_and_resolutions() {
     for big_endian in [false, true] {
         for (magic, fraction) in [(0xa1b2_c3d4, 1_000_000), (0xa1b2_3c4d, 1_000)] {
-            let capture = Capture::parse(&legacy(big_endian, magic, 1)).unwrap();
+            let capture = Capture::parse(&pcap(big_endian, magic, 1)).unwrap();
             for (index, (packet, bytes)) in capture.packets.iter().zip(PACKETS).enumerate() {
                 assert_eq!(packet.at, 7 * PS_PER_SECOND + index as u128 * fraction);
                 assert_eq!(
@@ -73,12 +73,12 @@ fn pcap_is_read_in_both_byte_orders_and_resolutions() {
             assert_eq!((capture.packets.len(), capture.other_links, capture.incomplete), (3, 0, false));
         }
     }
-    let other = Capture::parse(&legacy(false, 0xa1b2_c3d4, 105)).unwrap();
+    let other = Capture::parse(&pcap(false, 0xa1b2_c3d4, 105)).unwrap();
     assert_eq!((other.packets.len(), other.other_links), (0, 3));
 }
 
 /// A capture of one packet with these bytes and this original length.
-fn one(link: u32, original_len: u32, bytes: &[u8]) -> Capture {
+fn pcap_of_one(link: u32, original_len: u32, bytes: &[u8]) -> Capture {
     let mut file = 0xa1b2_c3d4u32.to_le_bytes().to_vec();
     let words = [0x0004_0002, 0, 0, 65_535, link, 7, 0, bytes.len() as u32, original_len];
     file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
@@ -87,7 +87,7 @@ fn one(link: u32, original_len: u32, bytes: &[u8]) -> Capture {
 }
 
 /// A pcapng file of one packet with options of its interface and of the packet.
-fn one_modern(
+fn pcapng_with_options(
     big_endian: bool,
     of_interface: &[(u16, &[u8])],
     of_packet: &[(u16, &[u8])],
@@ -124,7 +124,7 @@ fn one_modern(
 fn fcs_announced_by_a_pcap_file_is_removed() {
     let bytes = [5; 68];
     let read = |link, original, bytes: &[u8]| {
-        let capture = one(link, original, bytes);
+        let capture = pcap_of_one(link, original, bytes);
         let packet = &capture.packets[0];
         (packet.bytes.len(), packet.original_len, capture.fcs_removed)
     };
@@ -162,7 +162,7 @@ fn pcapng_fcs_length_comes_from_packet_or_interface() {
                 (of_interface.map(|length| [length]), of_packet.map(|fcs| flags(fcs, big_endian)));
             let of_interface: Vec<(u16, &[u8])> = length.iter().map(|value| (13, &value[..])).collect();
             let of_packet: Vec<(u16, &[u8])> = flags.iter().map(|value| (2, &value[..])).collect();
-            let capture = one_modern(big_endian, &of_interface, &of_packet, &bytes);
+            let capture = pcapng_with_options(big_endian, &of_interface, &of_packet, &bytes);
             let case = format!("{of_interface:?} {of_packet:?}");
             assert_eq!(capture.packets[0].bytes.len(), 68 - removed, "{case}");
             assert_eq!(capture.fcs_removed, u64::from(removed > 0), "{case}");
@@ -172,22 +172,22 @@ fn pcapng_fcs_length_comes_from_packet_or_interface() {
 
 #[test]
 fn packet_bytes_are_limited_to_its_length() {
-    let capture = one(1, 100, &[5; 116]);
+    let capture = pcap_of_one(1, 100, &[5; 116]);
     assert_eq!((capture.packets[0].bytes.len(), capture.packets[0].original_len), (100, 100));
     assert_eq!(capture.clipped, 1);
-    let capture = one(1, 0, &[5; 116]);
+    let capture = pcap_of_one(1, 0, &[5; 116]);
     assert_eq!((capture.packets[0].bytes.len(), capture.clipped), (116, 0), "the length is unknown");
-    let capture = one(1, 116, &[5; 116]);
+    let capture = pcap_of_one(1, 116, &[5; 116]);
     assert_eq!((capture.packets[0].bytes.len(), capture.clipped), (116, 0));
 }
 
 #[test]
 fn packets_of_other_links_get_a_synthetic_header() {
-    let capture = one(101, 34, &[0x45; 30]);
+    let capture = pcap_of_one(101, 34, &[0x45; 30]);
     let packet = &capture.packets[0];
     assert_eq!((packet.bytes.len(), packet.original_len), (44, 48));
     assert_eq!((packet.synthetic_header, capture.other_links), (Some(SyntheticHeader { sender: None }), 0));
-    assert_eq!(one(1, 34, &[0x45; 34]).packets[0].synthetic_header, None);
+    assert_eq!(pcap_of_one(1, 34, &[0x45; 34]).packets[0].synthetic_header, None);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn pcapng_is_read_at_any_resolution_with_offsets() {
             (6, -4_000_000, 0),
             (6, i64::MIN, 0),
         ] {
-            let capture = Capture::parse(&modern(big_endian, resolution, offset, &[stamp])).unwrap();
+            let capture = Capture::parse(&pcapng(big_endian, resolution, offset, &[stamp])).unwrap();
             let [first, simple] = capture.packets.as_slice() else { panic!("{capture:?}") };
             assert_eq!((first.at, first.bytes.as_slice(), first.original_len), (expected, &[5u8, 6][..], 9));
             assert_eq!(
@@ -221,7 +221,7 @@ fn pcapng_is_read_at_any_resolution_with_offsets() {
 
 #[test]
 fn truncated_file_yields_earlier_packets_and_is_marked_incomplete() {
-    for file in [legacy(true, 0xa1b2_c3d4, 1), modern(false, 6, 0, &[1, 2, 3])] {
+    for file in [pcap(true, 0xa1b2_c3d4, 1), pcapng(false, 6, 0, &[1, 2, 3])] {
         let whole = Capture::parse(&file).unwrap();
         for end in 0..file.len() {
             let Some(cut) = Capture::parse(&file[..end]) else { continue };
@@ -238,7 +238,7 @@ fn truncated_file_yields_earlier_packets_and_is_marked_incomplete() {
 #[test]
 fn compressed_files_are_read_and_other_files_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let file = legacy(false, 0xa1b2_3c4d, 1);
+    let file = pcap(false, 0xa1b2_3c4d, 1);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(&file).unwrap();
     let (gzip, zstd) = (gzip.finish().unwrap(), zstd::encode_all(file.as_slice(), 1).unwrap());
@@ -269,7 +269,7 @@ fn compressed_files_are_read_and_other_files_refused() {
 proptest! {
     #[test]
     fn any_bytes_are_handled_without_panic(
-        mut file in prop_oneof![Just(legacy(false, 0xa1b2_c3d4, 1)), Just(modern(true, 9, 0, &[1, 2])), Just(modern(false, 6, 0, &[8]))],
+        mut file in prop_oneof![Just(pcap(false, 0xa1b2_c3d4, 1)), Just(pcapng(true, 9, 0, &[1, 2])), Just(pcapng(false, 6, 0, &[8]))],
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         rest in prop::collection::vec(any::<u8>(), 0..40),
     ) {

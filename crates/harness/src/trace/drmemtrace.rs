@@ -72,7 +72,7 @@ fn encode(input: &mut Input<'_>, plain: &[u8]) -> Vec<u8> {
 /// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
-    let folder = tempfile::tempdir().expect("the host makes a folder");
+    let folder = tempfile::tempdir().expect("the host can create a folder");
     convert(&mut Input::new(bytes), folder.path());
 }
 

@@ -133,9 +133,9 @@ const SHARDS_MAX: u16 = 16;
 const SKEW_MAX: Decimal = Decimal(10_000_000);
 
 /// Salts that derive independent random numbers from a key's.
-const KEY_LENGTH: u64 = 0x1f83_d9ab_fb41_bd6b;
-const VALUE_LENGTH: u64 = 0x5be0_cd19_137e_2179;
-const STORES: u64 = 0x510e_527f_ade6_82d1;
+const KEY_LENGTH_SALT: u64 = 0x1f83_d9ab_fb41_bd6b;
+const VALUE_LENGTH_SALT: u64 = 0x5be0_cd19_137e_2179;
+const SET_SALT: u64 = 0x510e_527f_ade6_82d1;
 /// Number of sample points for the mean of a distribution.
 const MEAN_POINTS: u64 = 4096;
 
@@ -277,14 +277,14 @@ impl Keyspace {
 
     /// Whether request `sequence` of a get stream sets its key instead.
     pub fn is_set(&self, sequence: u64) -> bool {
-        self.sets > 0 && hash(self.seed ^ STORES ^ hash(sequence)) <= self.sets
+        self.sets > 0 && hash(self.seed ^ SET_SALT ^ hash(sequence)) <= self.sets
     }
 
     /// Appends a key: generator number and key number in base 36, then filler.
     pub fn put_key(&self, index: u64, text: &mut Vec<u8>) {
         const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
         let digit = |number: u64, place: u32| DIGITS[(number / 36u64.pow(place) % 36) as usize];
-        let end = text.len() + self.lengths.key(hash(self.seed ^ KEY_LENGTH ^ hash(index))) as usize;
+        let end = text.len() + self.lengths.key(hash(self.seed ^ KEY_LENGTH_SALT ^ hash(index))) as usize;
         text.extend([1, 0].map(|place| digit(u64::from(self.stream), place)));
         text.extend([4, 3, 2, 1, 0].map(|place| digit(index, place)));
         text.resize(end, b'-');
@@ -292,7 +292,7 @@ impl Keyspace {
 
     /// Bytes of a key's value.
     pub fn value_len(&self, index: u64) -> usize {
-        self.lengths.value(hash(self.seed ^ VALUE_LENGTH ^ hash(index))) as usize
+        self.lengths.value(hash(self.seed ^ VALUE_LENGTH_SALT ^ hash(index))) as usize
     }
 
     /// Appends a key's value, in letters for readable captures.

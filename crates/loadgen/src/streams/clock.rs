@@ -91,7 +91,7 @@ pub(crate) struct Clock {
 
 /// Maximum number of off-periods between two frames that are drawn individually; further ones take their mean
 /// length.
-const TURNS_MAX: u32 = 1_000;
+const OFF_PERIODS_MAX: u32 = 1_000;
 /// Salts of the random lengths of on-periods and off-periods, distinct from those of gaps.
 const ON_LENGTHS: u64 = 0x4f4e;
 const OFF_LENGTHS: u64 = 0x4f46_4600;
@@ -162,7 +162,7 @@ impl Clock {
             Arrivals::OnOff { on, off, lengths, .. } => {
                 let cycle = u128::from(on.0) + u128::from(off.0);
                 let sending = u64::try_from(u128::from(time) * u128::from(on.0) / cycle).ok()?;
-                self.with_silences(sending, on, off, lengths)
+                self.with_off_periods(sending, on, off, lengths)
             }
             Arrivals::Bursts { frames, gap, .. } => {
                 let in_burst = self.state.index % u64::from(frames);
@@ -180,11 +180,11 @@ impl Clock {
     }
 
     /// The time at which `sending` of on-time has passed, including off-periods.
-    fn with_silences(&mut self, sending: u64, on: Ps, off: Ps, lengths: Spacing) -> Option<u64> {
+    fn with_off_periods(&mut self, sending: u64, on: Ps, off: Ps, lengths: Spacing) -> Option<u64> {
         if lengths == Spacing::Constant {
             return (sending / on.0).checked_mul(off.0)?.checked_add(sending);
         }
-        for _ in 0..TURNS_MAX {
+        for _ in 0..OFF_PERIODS_MAX {
             if sending < self.state.on_end {
                 return sending.checked_add(self.state.silence);
             }

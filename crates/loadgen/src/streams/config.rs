@@ -162,7 +162,7 @@ impl Default for StreamConfig {
 
 impl StreamConfig {
     /// The single stream of traffic without configured streams.
-    pub fn of(traffic: &TrafficConfig) -> StreamConfig {
+    pub fn from_traffic(traffic: &TrafficConfig) -> StreamConfig {
         StreamConfig { rate: traffic.rate, size: Sizes::one(traffic.frame_size), ..StreamConfig::default() }
     }
 
@@ -205,7 +205,7 @@ impl StreamConfig {
     }
 
     /// Offsets of the IP header, the transport header and the payload.
-    pub(crate) fn places(&self) -> [usize; 3] {
+    pub(crate) fn header_offsets(&self) -> [usize; 3] {
         let ip = ETHERNET_BYTES + TAG_BYTES * self.vlans.len();
         let transport = ip
             + match self.network() {
@@ -222,7 +222,7 @@ impl StreamConfig {
 
     /// The smallest frame size with these headers and a signature.
     pub fn size_min(&self) -> Bytes {
-        let [.., payload] = self.places();
+        let [.., payload] = self.header_offsets();
         Bytes((payload + Signature::BYTES + FCS_BYTES).max(doorbell_sim::Frame::MIN_BYTES_WITH_FCS) as u64)
     }
 

@@ -107,11 +107,11 @@ pub(crate) struct LaneState {
 
 impl Lane {
     /// The single stream of traffic without configured streams. The traffic's limits end it.
-    fn of(traffic: &TrafficConfig, generator: u32, key: u64, link: &LinkConfig) -> Lane {
+    fn from_traffic(traffic: &TrafficConfig, generator: u32, key: u64, link: &LinkConfig) -> Lane {
         let begin = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), link);
         let profile = RateProfile { begin, ramp: None, stamps: None };
         Lane {
-            source: Source::of(traffic, generator, key),
+            source: Source::from_traffic(traffic, generator, key),
             // Same due times as the first configured stream would have.
             clock: Clock::new(
                 profile,
@@ -202,7 +202,7 @@ impl Streams {
     ) -> Result<Streams, ConfigError> {
         let (lanes, mean_size) = if traffic.streams.is_empty() {
             let mean_size = Bytes((traffic.frame_len() + FCS_BYTES) as u64);
-            (vec![Lane::of(traffic, generator, key, link)], mean_size)
+            (vec![Lane::from_traffic(traffic, generator, key, link)], mean_size)
         } else {
             lanes(traffic, generator, key, link)?
         };
@@ -237,17 +237,17 @@ impl Streams {
 
     /// Due time of the nth next frame, counted from 0.
     pub(crate) fn due_after(&self, frames: u64) -> Ps {
-        self.ahead(frames).0.next_due()
+        self.advanced_by(frames).0.next_due()
     }
 
     /// Number of frames left, at most `most`.
     pub(crate) fn to_come(&self, most: u64) -> u64 {
-        self.ahead(most).1
+        self.advanced_by(most).1
     }
 
     /// The streams advanced by `frames` frames, or to the end if fewer are left; and the number of frames
     /// advanced.
-    fn ahead(&self, frames: u64) -> (Streams, u64) {
+    fn advanced_by(&self, frames: u64) -> (Streams, u64) {
         let (mut ahead, mut advanced) = (self.clone(), 0);
         while advanced < frames && ahead.next_due() != Ps::MAX {
             let origin = ahead.next_frame();

@@ -52,16 +52,16 @@ impl Net {
 
     /// Whether the address is in the network.
     pub(crate) fn has(self, address: &[u8]) -> bool {
-        self.fits(address) && number(address) & self.mask() == self.network()
+        self.has_version_of(address) && number(address) & self.mask() == self.network()
     }
 
-    fn fits(self, address: &[u8]) -> bool {
+    fn has_version_of(self, address: &[u8]) -> bool {
         address.len() == if self.address.is_ipv6() { 16 } else { 4 }
     }
 
     /// Maps an address of the same version into the network, keeping its host part.
     fn remap(self, address: &[u8]) -> Option<u128> {
-        self.fits(address).then(|| self.network() | (number(address) & !self.mask()))
+        self.has_version_of(address).then(|| self.network() | (number(address) & !self.mask()))
     }
 }
 
@@ -127,7 +127,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 impl Layout {
-    pub(crate) fn of(bytes: &[u8]) -> Layout {
+    pub(crate) fn parse(bytes: &[u8]) -> Layout {
         let mut at = ADDRESS_BYTES;
         let is_tag = |kind: u16| [EtherType::VLAN.0, EtherType::SERVICE_VLAN.0].contains(&kind);
         while u16_at(bytes, at).is_some_and(is_tag) {
@@ -240,7 +240,7 @@ fn update_checksum(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
 /// checksum zeroed.
 pub(crate) fn router_invariant_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut rest = bytes.to_vec();
-    let layout = Layout::of(bytes);
+    let layout = Layout::parse(bytes);
     let fields: &[usize] = match EtherType(layout.ethertype) {
         EtherType::IPV4 => &[Ipv4Repr::TTL_AT, Ipv4Repr::CHECKSUM_AT, Ipv4Repr::CHECKSUM_AT + 1],
         EtherType::IPV6 => &[7],

@@ -105,7 +105,7 @@ proptest! {
         let text = if is_v6 { format!("2001:db8:{:x}:{:x}::/{}", address >> 16, address & 0xffff, bits + 32) } else {
             format!("{}/{bits}", std::net::Ipv4Addr::from_bits(address))
         };
-        let layout = Layout::of(&bytes);
+        let layout = Layout::parse(&bytes);
         prop_assert_eq!((layout.network_at, layout.transport_at), (ip_at, Some(transport_at)));
         layout.rewrite([Some(net(&text)), None], &mut bytes);
         prop_assert_eq!(checksums_are_right(&bytes, is_v6, protocol, ip_at, transport_at), !wrong);
@@ -129,7 +129,7 @@ proptest! {
             bytes[12..at].chunks_mut(4).for_each(|tag| tag[..2].copy_from_slice(&[0x81, 0]));
             bytes[at..at + kinds[kind].len()].copy_from_slice(kinds[kind]);
         }
-        let layout = Layout::of(&bytes);
+        let layout = Layout::parse(&bytes);
         let ports = layout.ports(&bytes);
         router_invariant_bytes(&bytes);
         layout.rewrite([Some(net("10.0.0.0/8")), Some(net("2001::/16"))], &mut bytes);
@@ -142,14 +142,14 @@ proptest! {
 fn zero_udp_checksum_is_kept_and_fragments_have_no_transport() {
     let (mut bytes, ip_at, transport_at) = packet(false, 17, 0, &[1, 2, 3]);
     bytes[transport_at + 6..transport_at + 8].fill(0);
-    Layout::of(&bytes).rewrite([Some(net("10.0.0.0/8")); 2], &mut bytes);
+    Layout::parse(&bytes).rewrite([Some(net("10.0.0.0/8")); 2], &mut bytes);
     assert_eq!(bytes[transport_at + 6..transport_at + 8], [0, 0]);
     assert_eq!(sum(&bytes[ip_at..ip_at + 24]), 0);
     // A later fragment has no transport header.
     bytes[ip_at + 7] = 9;
     let before = bytes.clone();
-    assert_eq!(Layout::of(&bytes).ports(&bytes), None);
-    Layout::of(&bytes).rewrite([Some(net("11.0.0.0/8")); 2], &mut bytes);
+    assert_eq!(Layout::parse(&bytes).ports(&bytes), None);
+    Layout::parse(&bytes).rewrite([Some(net("11.0.0.0/8")); 2], &mut bytes);
     assert_eq!(bytes[transport_at..], before[transport_at..]);
 }
 
@@ -158,7 +158,7 @@ fn arp_addresses_are_rewritten() {
     let mut bytes = vec![2; 12];
     bytes.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     bytes.extend([[2; 6].as_slice(), &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]].concat());
-    let layout = Layout::of(&bytes);
+    let layout = Layout::parse(&bytes);
     layout.rewrite([Some(net("192.168.0.0/16")), Some(net("10.9.9.9"))], &mut bytes);
     assert_eq!(layout.ip_addresses(&bytes), [[192, 168, 0, 1].as_slice(), &[10, 9, 9, 9]]);
 }

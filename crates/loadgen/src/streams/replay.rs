@@ -54,7 +54,7 @@ impl Replay {
     ) -> Result<Replay, String> {
         let (capture, _) = Capture::read(path).map_err(|error| error.to_string())?;
         let returned = stream.returned.unwrap_or(traffic.returned);
-        let replay = Replay::of(capture, stream, traffic, link, returned);
+        let replay = Replay::from_capture(capture, stream, traffic, link, returned);
         if replay.packets.is_empty() {
             let ReplayStats { filtered, oversize, truncated, other_links, .. } = replay.stats;
             return Err(format!(
@@ -66,7 +66,7 @@ impl Replay {
         Ok(replay)
     }
 
-    fn of(
+    fn from_capture(
         capture: Capture,
         stream: &StreamConfig,
         traffic: &TrafficConfig,
@@ -220,7 +220,7 @@ fn filter_and_rewrite(
     config: &ReplayConfig,
     stats: &mut ReplayStats,
 ) -> Option<Vec<u8>> {
-    let layout = Layout::of(&bytes);
+    let layout = Layout::parse(&bytes);
     if !config.only.admits(&layout, &bytes) {
         stats.filtered += 1;
         return None;

@@ -215,16 +215,16 @@ impl Sizes {
                     own.push(*size);
                     own.len() - 1
                 });
-                own_letter(place)
+                user_letter(place)
             });
             write!(f, "{letter}")?;
         }
-        own.iter().enumerate().try_for_each(|(place, size)| write!(f, ",{}={size}", own_letter(place)))
+        own.iter().enumerate().try_for_each(|(place, size)| write!(f, ",{}={size}", user_letter(place)))
     }
 }
 
 /// User letters of a genome: the 26 capitals and z, as many as the parser accepts.
-fn own_letter(place: usize) -> char {
+fn user_letter(place: usize) -> char {
     u8::try_from(place).ok().filter(|place| *place < 26).map_or('z', |place| char::from(b'A' + place))
 }
 

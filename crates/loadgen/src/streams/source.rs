@@ -22,7 +22,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// The source of validated traffic without streams.
-    pub(crate) fn of(traffic: &TrafficConfig, generator: u32, key: u64) -> Source {
+    pub(crate) fn from_traffic(traffic: &TrafficConfig, generator: u32, key: u64) -> Source {
         let memcached = |operation| Source::Memcached(Memcached::new(traffic, operation, generator, key));
         match traffic.kind {
             Kind::Frames => Source::Generated(FrameMaker::new(traffic, generator, key)),

@@ -247,7 +247,7 @@ fn returned_frame_is_compared_with_its_streams_frame() {
         bench.start();
         bench.run();
         let now = bench.queue.now();
-        let [.., payload_at] = stream.places();
+        let [.., payload_at] = stream.header_offsets();
         for (at, (_, frame)) in bench.tap.take().unwrap().into_iter().enumerate() {
             let mut changed = frame.clone();
             let arrival = match changed.bytes.get_mut(at) {
@@ -348,7 +348,7 @@ fn flow_headers_match_the_frames_of_the_flow() {
         for (index, (_, frame)) in (0..).zip(frames(&bench)) {
             let flow = headers.flow(variations.flow(index));
             assert_eq!(flow.macs.map(|mac| mac.0).concat(), [&frame[6..12], &frame[..6]].concat(), "{name}");
-            let [ip_at, transport_at, _] = stream.places();
+            let [ip_at, transport_at, _] = stream.header_offsets();
             let addresses: Vec<u8> = match flow.addresses {
                 [IpAddr::V4(from), IpAddr::V4(to)] => [from.octets(), to.octets()].concat(),
                 [IpAddr::V6(from), IpAddr::V6(to)] => [from.octets(), to.octets()].concat(),
@@ -420,7 +420,7 @@ const GOLDEN_TRAFFIC: &str = r#"
 "#;
 
 /// Returns, drops, delays, duplicates or corrupts a frame by a hash of its number.
-fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
+fn faulty(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
     let dice = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let delay = Ps(dice % 977 * 10_000);
     match dice % 9 {
@@ -446,7 +446,7 @@ proptest! {
         let total = format!("{percent}%").parse().unwrap();
         let config = TrafficConfig { returned: Returned::AsSent, ..traffic(GOLDEN_TRAFFIC).at_rate(total) };
         let config = LoadGenConfig { tracked_frames: tracked, traffic: config, ..LoadGenConfig::default() };
-        let mut bench = Bench::with_config(LinkConfig { frame_loss: 0.02, ..link("10Gbps") }, config, unruly);
+        let mut bench = Bench::with_config(LinkConfig { frame_loss: 0.02, ..link("10Gbps") }, config, faulty);
         bench.start();
         for step in 0..steps {
             if step == window {
@@ -490,7 +490,7 @@ proptest! {
     fn manipulated_state_is_refused_or_runs_without_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), steps in 0usize..1_500,
     ) {
-        let mut bench = Bench::new(link("10Gbps"), traffic(GOLDEN_TRAFFIC), unruly);
+        let mut bench = Bench::new(link("10Gbps"), traffic(GOLDEN_TRAFFIC), faulty);
         bench.generator.begin_window(Ps::ZERO);
         bench.start();
         (0..steps).for_each(|_| _ = bench.step(Ps::MAX));
@@ -547,7 +547,7 @@ fn traffic_without_streams_equals_one_equivalent_stream() {
     for rate in ["7Mpps", "33.3%", "1300%", "3Gbps-l1"] {
         let plain =
             TrafficConfig { rate: rate.parse().unwrap(), frames: Some(500), ..TrafficConfig::default() };
-        let stream = StreamConfig::of(&plain);
+        let stream = StreamConfig::from_traffic(&plain);
         let one = TrafficConfig { streams: vec![stream], ..plain.clone() };
         let [plain, one] = [plain, one].map(|traffic| sent(link("10Gbps"), traffic));
         assert!(frames(&plain).eq(frames(&one)), "{rate}");

@@ -199,7 +199,7 @@ impl Learner for Warming<'_> {
     }
 
     #[inline]
-    fn block_over(&mut self, instructions: u64, trapped: bool) -> u64 {
+    fn end_block(&mut self, instructions: u64, trapped: bool) -> u64 {
         (self.page, self.line) = (None, None);
         // A trap takes time too, or a guest that does nothing else would stand still.
         self.pace.cycles(instructions.max(u64::from(trapped)))
