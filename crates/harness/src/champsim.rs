@@ -98,7 +98,7 @@ pub fn run(bytes: &[u8]) {
         }
     };
     let again: Result<Vec<Record>, Error> = read(&file, as_what);
-    assert_eq!(again.expect("it was read before"), records);
+    assert_eq!(again.expect("the file was readable before"), records);
     for written_as in Variant::ALL {
         let mut packed = Vec::new();
         if records.iter().all(|record| record.put(written_as, &mut packed).is_ok()) {

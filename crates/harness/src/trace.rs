@@ -341,7 +341,7 @@ pub fn run(bytes: &[u8]) {
     let [path, sound] = ["some.dbt", "sound.dbt"].map(|name| folder.path().join(name));
     write(&mut input, &path);
     fs::copy(&path, &sound).expect("the host copies a small file");
-    let mut file = fs::read(&path).expect("it was just written");
+    let mut file = fs::read(&path).expect("the file was just written");
     let how = input.u8() % 8;
     if how >= 3 {
         let (mut chunks, mut counts) = open(&file);
