@@ -1,5 +1,5 @@
-//! Runs the corpus files of a fuzz target once each, without a fuzzer. `fuzz/coverage` measures this program, and it
-//! can be profiled like any other.
+//! Runs the corpus files of a fuzz target once each, without a fuzzer. `fuzz/coverage` measures this program,
+//! and it can be profiled like any other.
 //!
 //!     cargo run -p doorbell-harness --example replay -- mmio fuzz/seeds/mmio
 

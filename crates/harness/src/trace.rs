@@ -1,8 +1,8 @@
-//! Damaged Doorbell traces: a valid trace is split into chunks and reassembled with changed bytes, with chunks
-//! removed, repeated or reordered, and with changed headers, but correct checksums. Or the file is damaged or
-//! truncated as a whole. The file must be refused with a message, or support every operation on traces. The
-//! layout is deliberately defined here a second time, as for checkpoints. A case may also contain a trace in
-//! DynamoRIO's format ([`drmemtrace`]).
+//! Damaged Doorbell traces: a valid trace is split into chunks and reassembled with changed bytes, with
+//! chunks removed, repeated or reordered, and with changed headers, but correct checksums. Or the file is
+//! damaged or truncated as a whole. The file must be refused with a message, or support every operation on
+//! traces. The layout is deliberately defined here a second time, as for checkpoints. A case may also contain
+//! a trace in DynamoRIO's format ([`drmemtrace`]).
 
 pub mod drmemtrace;
 

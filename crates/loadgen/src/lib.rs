@@ -1,9 +1,10 @@
 //! The hardware load generator: a traffic tester at the far end of the link.
 //!
-//! A [`LoadGen`] sends test frames (one size at a constant rate, or streams of any kind) or requests. Each test
-//! frame has a unique signature and payload. The generator timestamps each returned frame or reply, checks it
-//! byte by byte, and accounts for every frame sent. It is event-driven, accesses the machine only through
-//! ports, and has its own snapshot state. It takes no simulated time itself; only its link limits the rate.
+//! A [`LoadGen`] sends test frames (one size at a constant rate, or streams of any kind) or requests. Each
+//! test frame has a unique signature and payload. The generator timestamps each returned frame or reply,
+//! checks it byte by byte, and accounts for every frame sent. It is event-driven, accesses the machine only
+//! through ports, and has its own snapshot state. It takes no simulated time itself; only its link limits the
+//! rate.
 //!
 //! | File | Contents |
 //! |---|---|

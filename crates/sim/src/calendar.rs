@@ -4,7 +4,7 @@
 //! gaps between bookings, and a request takes the first gap that is long enough. An early request made late
 //! is thus not queued behind later ones.
 //!
-//! Device requests are priced when issued, so bookings may be tens of microseconds in the future. A calendar
+//! Device requests are booked when issued, so bookings may be tens of microseconds in the future. A calendar
 //! keeps all of them until its owner declares them past ([`Calendar::forget_before`]). A request earlier than
 //! the kept bookings may start too early, never too late; [`Calendar::late`] counts these.
 

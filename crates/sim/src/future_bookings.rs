@@ -1,7 +1,7 @@
 //! Resource time booked beyond the present, so that busy-time counters can be read at any moment.
 //!
-//! A model that prices a request when it is made adds the whole busy time to its counter at once. A
-//! measurement that ends earlier must subtract the part after its end: [`FutureBookings::time_after`].
+//! A model that computes a request's timing when it is made adds the whole busy time to its counter at once.
+//! A measurement that ends earlier must subtract the part after its end: [`FutureBookings::time_after`].
 
 use std::collections::VecDeque;
 

@@ -115,10 +115,10 @@ pub struct Walk {
 
 /// The memory hierarchy around a core. Times are core cycles and may decrease from call to call.
 pub trait CoreMemory {
-    /// Prices an access that leaves the core in cycle `cycle`, address translated.
+    /// Computes the timing of an access that leaves the core in cycle `cycle`, address translated.
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served;
-    /// Prices a software prefetch that leaves the core in cycle `cycle`, address translated. Its kind is a
-    /// load, a store (the line becomes writable) or a fetch.
+    /// Computes the timing of a software prefetch that leaves the core in cycle `cycle`, address translated.
+    /// Its kind is a load, a store (the line becomes writable) or a fetch.
     fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched;
     /// The entries that a walk for `virt` reads in the current page tables; no levels without translation.
     fn walk(&mut self, virt: u64) -> Walk;
@@ -178,11 +178,11 @@ pub enum DmaEntryPoint {
 
 /// The memory system as device attachments use it. One call is one line or part of one.
 pub trait HostMemory {
-    /// Prices a device's read; returns when the data is back at the device's entry point.
+    /// Books a device's read; returns when the data is back at the device's entry point.
     fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
-    /// Prices a device's write; returns when it is visible and its buffer is free.
+    /// Books a device's write; returns when it is visible and its buffer is free.
     fn device_write(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
-    /// Advances to `now`, when a device issues a request. Its lines may be priced far ahead. Later requests
+    /// Advances to `now`, when a device issues a request. Its lines may be booked far ahead. Later requests
     /// are not earlier than `now`, except from cores that lag slightly, so older bookings may be dropped.
     fn advance_to(&mut self, _now: Ps) {}
 }

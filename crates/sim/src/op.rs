@@ -1,8 +1,8 @@
 //! The op: an executed instruction as timing models see it.
 //!
-//! Instructions execute functionally, in order, exactly once; each leaves one op, or several if it accesses memory
-//! several times. Timing models price ops and never change what happened. Recorded traces of other
-//! instruction sets are converted to the same ops.
+//! Instructions execute functionally, in order, exactly once; each leaves one op, or several if it accesses
+//! memory several times. Timing models compute the time of ops and never change results. Recorded traces of
+//! other instruction sets are converted to the same ops.
 
 use crate::ports::PhysAddr;
 
@@ -45,8 +45,8 @@ pub enum OpClass {
     Return,
     /// A fence: younger loads or stores wait for older loads or stores (see [`Op::fence`]).
     Fence,
-    /// A CSR access or privileged instruction: waits until everything older has committed, and everything younger waits
-    /// for it.
+    /// A CSR access or privileged instruction: waits until everything older has committed, and everything
+    /// younger waits for it.
     Serialising,
     /// A load from or store to a device, executed at the head of the window.
     Device,

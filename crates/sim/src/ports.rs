@@ -137,17 +137,17 @@ pub enum Done {
     Later,
 }
 
-/// A device's access to guest memory. Timing and data are separate: a request is priced first, and when it
-/// completes the device moves the bytes with [`read`](DmaPort::read) or [`write`](DmaPort::write). A read
-/// therefore returns memory as it is at that time, and a write becomes visible when it arrives, in the order
-/// of the machine's events.
+/// A device's access to guest memory. Timing and data are separate: the completion time is computed first,
+/// and when a request completes the device moves the bytes with [`read`](DmaPort::read) or
+/// [`write`](DmaPort::write). A read therefore returns memory as it is at that time, and a write becomes
+/// visible when it arrives, in the order of the machine's events.
 ///
 /// Requests of one direction complete in the order made. Outside RAM, reads return all ones and writes are
 /// dropped; the port's owner counts both.
 pub trait DmaPort {
-    /// Prices a read issued at `now`.
+    /// Computes when a read issued at `now` completes.
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done;
-    /// Prices a posted write; it completes when the data is visible in memory.
+    /// Computes when a posted write completes, that is, when the data is visible in memory.
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done;
     /// Copies guest memory into `into`, immediately.
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]);

@@ -1,8 +1,8 @@
 //! Op sources of a timed run: an executing hart or an equivalent, such as a recording.
 //!
 //! A source yields blocks of ops, plus state that ops do not carry: exceptions and interrupts, address-space
-//! changes, translation fences and sleep. After a block is priced, the source receives the cycle in which its
-//! next block begins, so an executing hart runs at the pace of its core.
+//! changes, translation fences and sleep. After the timing of a block is computed, the source receives the
+//! cycle in which its next block begins, so an executing hart runs at the pace of its core.
 //!
 //! Several sources run in parallel, one per core, the earliest first. Device activity comes from outside: DMA
 //! goes to the memory system, and an interrupt reaches a source as an exception after its ops or as the end
@@ -56,7 +56,7 @@ pub trait OpSource {
     /// The core cycle in which the next block begins; after a sleep, later than the cycle set last.
     fn cycle(&self) -> u64;
 
-    /// Sets the cycle in which the next block begins, after the last block was priced.
+    /// Sets the cycle in which the next block begins, after the timing of the last block was computed.
     fn set_cycle(&mut self, cycle: u64);
 
     /// Instructions yielded since the start.
@@ -68,8 +68,8 @@ pub trait OpSource {
     /// Appends the ops of the next block.
     fn block(&mut self, world: &mut Self::World, ops: &mut Vec<Op>) -> BlockEnd<Self::Stop>;
 
-    /// Returns the ops buffer after the last block was priced; a source that lent its own buffer takes it
-    /// back.
+    /// Returns the ops buffer after the timing of the last block was computed; a source that lent its own
+    /// buffer takes it back.
     fn take_back(&mut self, _ops: &mut Vec<Op>) {}
 
     /// Runs the next block for functional warm-up only; `learner` returns the block's cycles. May continue

@@ -1,5 +1,5 @@
-//! Contents and access pattern of a memcached server: number of keys, key and value lengths, and key popularity.
-//! All are functions of the key's number and the run's seed, so nothing has to be stored.
+//! Contents and access pattern of a memcached server: number of keys, key and value lengths, and key
+//! popularity. All are functions of the key's number and the run's seed, so nothing has to be stored.
 //!
 //! | Lengths | Keys | Values | From |
 //! |---|---|---|---|

@@ -1,9 +1,9 @@
 //! The streams that a generator sends at one port.
 //!
-//! Each stream has its own rate, arrival process, frame sizes and headers. Streams are merged by due time (on a
-//! tie, the earlier stream in the list comes first), and the link serialises them. The signature carries a
-//! frame's number in the generator; its stream and index, from which it can be rebuilt, are kept while it is in
-//! flight (`in_flight`). Traffic without configured streams is a single stream of test frames or requests,
+//! Each stream has its own rate, arrival process, frame sizes and headers. Streams are merged by due time (on
+//! a tie, the earlier stream in the list comes first), and the link serialises them. The signature carries a
+//! frame's number in the generator; its stream and index, from which it can be rebuilt, are kept while it is
+//! in flight (`in_flight`). Traffic without configured streams is a single stream of test frames or requests,
 //! without per-stream results.
 //!
 //! | File | Contents |
