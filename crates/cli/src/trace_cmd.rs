@@ -8,9 +8,9 @@ use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, OpClass};
-use doorbell_trace::champsim::{self, Numbers, Variant};
+use doorbell_trace::champsim::{self, RegisterNumbers, Variant};
 use doorbell_trace::system::{
-    Counts, Description, DeviceEvent, Happening, Step, TraceError, TraceFile, TraceWriter,
+    Counts, Description, DeviceEvent, EventKind, Step, TraceError, TraceFile, TraceWriter,
 };
 
 use crate::exit::Asked;
@@ -183,16 +183,16 @@ fn dump_devices(args: &DumpArgs) -> anyhow::Result<()> {
 fn event_line(event: &DeviceEvent) -> String {
     let DeviceEvent { device, hart, after, since, what } = event;
     let what = match what {
-        Happening::Register { addr, size, value, stored } => {
+        EventKind::Register { addr, size, value, stored } => {
             let by = stored.map(|by| format!(", by instruction {} of hart {}", by.after, by.hart));
             format!("store of {value:#x} ({size} bytes) at {addr}{}", by.unwrap_or_default())
         }
-        Happening::Interrupt { raised } => {
+        EventKind::Interrupt { raised } => {
             format!("interrupt {}", if *raised { "raised" } else { "lowered" })
         }
-        Happening::FrameIn { bytes } => format!("a frame of {bytes} bytes arrives"),
-        Happening::FrameOut { bytes } => format!("a frame of {bytes} bytes leaves"),
-        Happening::Dma(dma) => {
+        EventKind::FrameIn { bytes } => format!("a frame of {bytes} bytes arrives"),
+        EventKind::FrameOut { bytes } => format!("a frame of {bytes} bytes leaves"),
+        EventKind::Dma(dma) => {
             let verb = if dma.write { "writes" } else { "reads" };
             let (kind, visible) = (format!("{:?}", dma.kind), dma.visible);
             let seen = if dma.write { format!(", seen from instruction {visible}") } else { String::new() };
@@ -267,8 +267,8 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
     let mut reader = file.hart(hart, 0).with_context(of)?;
     // Made of a ChampSim trace, it has that one's registers.
     let is_champsim = file.description().isa == champsim::ISA;
-    let numbers = if is_champsim { Numbers::ChampSim } else { Numbers::Own };
-    let mut writer = champsim::Writer::create(&args.output, variant)?.of(numbers);
+    let numbers = if is_champsim { RegisterNumbers::ChampSim } else { RegisterNumbers::Own };
+    let mut writer = champsim::Writer::create(&args.output, variant)?.with_numbers(numbers);
     let mut ops = Vec::new();
     while reader.next(&mut ops).with_context(of)?.is_some() {
         writer.write(&ops)?;

@@ -47,7 +47,7 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     can_be_cut(args).asked()?;
     leave_nothing_of(output)?;
     let names = names_of(file)?;
-    let window = Window { hart: *hart, from: *from, count: *count, alone: *alone };
+    let window = Window { hart: *hart, from: *from, count: *count, single_hart: *alone };
     let cut = whole(output, names.as_deref(), |to| match system::cut(&trace, to, window) {
         Err(error @ TraceError::NoInstruction { .. }) => Err(error).with_context(both).asked(),
         // Another one than was asked for is the file's fault.
@@ -60,8 +60,8 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
     for (number, (was, from, to)) in cut.harts.iter().enumerate() {
         outln!("  hart {number}: instructions {from} to {to} of hart {was}");
     }
-    if cut.events_of_others > 0 {
-        outln!("  {} events are left out: they are told by harts that are left out", cut.events_of_others);
+    if cut.events_dropped > 0 {
+        outln!("  {} events are left out: they are told by harts that are left out", cut.events_dropped);
     }
     Ok(())
 }

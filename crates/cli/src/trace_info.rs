@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use doorbell_machine::playback::Survey;
-use doorbell_trace::system::{Description, DeviceReader, Happening, Kind, TraceError};
+use doorbell_trace::system::{Description, DeviceReader, EventKind, Kind, TraceError};
 
 use crate::out::outln;
 use crate::trace_cmd::{open, words};
@@ -44,8 +44,8 @@ impl Frames {
         let mut frames = Frames::default();
         while let Some(event) = events.next()? {
             match event.what {
-                Happening::FrameIn { bytes } => frames.received.add(bytes),
-                Happening::FrameOut { bytes } => frames.sent.add(bytes),
+                EventKind::FrameIn { bytes } => frames.received.add(bytes),
+                EventKind::FrameOut { bytes } => frames.sent.add(bytes),
                 _ => {}
             }
         }

@@ -305,8 +305,8 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
     let run = |words: &[&str]| refused(folder, &[&["trace", "run"], words].concat());
     for (words, part) in [
         (&["none.dbt"][..], "none.dbt"),
-        (&["text.dbt"], "not a trace of Doorbell's"),
-        (&["empty.dbt"], "not a trace of Doorbell's"),
+        (&["text.dbt"], "not a Doorbell trace"),
+        (&["empty.dbt"], "not a Doorbell trace"),
         (&["half.dbt"], "cut off"),
         (&["odd.champsim"], "odd.champsim ends 8 bytes into record 1"),
         (&["."], "."),
@@ -442,7 +442,7 @@ fn what_a_conversion_would_not_heed_is_refused_and_what_it_makes_is_said() {
         (&["convert", "loop.dbt", "y.dbt.xz"], "with nothing behind"),
         (&["convert", "loop.dbt", "y.xz", "--hart", "1"], "no hart 1"),
         (&["dump", "loop.dbt", "--from", "40000"], "hart 0 has 40000 instructions, and none number 40000"),
-        (&["info", "loop.xz"], "`trace convert` makes one of ours of it"),
+        (&["info", "loop.xz"], "`trace convert` converts them"),
     ] {
         let said = refused(folder, &[&["trace"], words].concat());
         assert!(said.contains(part), "{words:?}: {said}");

@@ -116,7 +116,7 @@ impl BusSide<'_> {
             // Software names harts.
             access.tag.core = access.tag.core.map(|hart| timing.core_of(usize::from(hart)) as u8);
         }
-        self.attachment.come_to(self.present);
+        self.attachment.advance_to(self.present);
         let memory = self.timing.as_mut().map(|timing| {
             warm(timing, request, access, write);
             if timing.mode() == Mode::Detailed {

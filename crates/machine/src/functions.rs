@@ -11,7 +11,7 @@ use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Polled
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, EventQueue, Phase, PhysAddr, Ps, log};
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use crate::dma::{BusSide, DmaStats};
 use crate::events::Event;
@@ -95,7 +95,7 @@ impl<'a> FunctionSide<'a> {
     /// A message is a posted write by the function: it takes its place behind the earlier ones.
     fn send(&mut self, now: Ps, Message { address, data }: Message) {
         log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
-        self.bus.record(now, Happening::Interrupt { raised: true });
+        self.bus.record(now, EventKind::Interrupt { raised: true });
         let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
         let request = DmaRequest::plain(addr, len, kind, 0);
         let at = self.bus.request_message(now, request);
@@ -321,7 +321,7 @@ impl PluggedFunction {
         let attachment = &attachments[usize::from(self.card)];
         snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &attachment.path().save());
         // Only where a run has changed from timed to functional with accesses under way.
-        if let Some(at) = attachment.registers_under_way(now) {
+        if let Some(at) = attachment.registers_in_flight(now) {
             snapshot.put(&format!("{}.registers", self.name), REGISTERS_VERSION, &at);
         }
     }
@@ -406,7 +406,7 @@ impl Machine {
         let result = call(&mut parts.device, &mut side);
         let level = parts.irq;
         if self.bridge.set_interrupt(id, level) {
-            self.record_event(index, self.queue.now(), Happening::Interrupt { raised: level });
+            self.record_event(index, self.queue.now(), EventKind::Interrupt { raised: level });
             self.update_pci_interrupts();
         }
         result

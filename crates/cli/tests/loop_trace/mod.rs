@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
-use doorbell_trace::system::{Description, DeviceEvent, Dma, Happening, Step, TraceWriter};
+use doorbell_trace::system::{Description, DeviceEvent, Dma, EventKind, Step, TraceWriter};
 
 const RAM: u64 = 0x8000_0000;
 /// Frames, and instructions between two of them.
@@ -75,17 +75,17 @@ pub fn record_overloaded(path: &Path, dropped: u64) {
             event(
                 after,
                 1,
-                Happening::Dma(Dma {
+                EventKind::Dma(Dma {
                     addr: PhysAddr(RAM + 0x10_0000 + 2048 * ((frame - 1) % 64)),
                     frame: frame - 1,
                     ..dma(false, 0)
                 }),
             );
-            event(after, 2, Happening::FrameOut { bytes: FRAME_BYTES + 4 });
+            event(after, 2, EventKind::FrameOut { bytes: FRAME_BYTES + 4 });
         }
-        (0..dropped).for_each(|_| event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 }));
-        event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 });
-        event(after, 4, Happening::Dma(dma(true, after)));
+        (0..dropped).for_each(|_| event(after, 3, EventKind::FrameIn { bytes: FRAME_BYTES + 4 }));
+        event(after, 3, EventKind::FrameIn { bytes: FRAME_BYTES + 4 });
+        event(after, 4, EventKind::Dma(dma(true, after)));
         writer.block(0, &Step::default(), &round(frame), &mut |_| Walk::default()).unwrap();
     }
     writer.finish().unwrap();

@@ -67,7 +67,7 @@ impl Player {
             self.timing.memory.advance_to(now);
         }
         let (attachment, memory) = (self.attachments.of(of), Some(&mut self.timing.memory));
-        attachment.come_to(now);
+        attachment.advance_to(now);
         match write {
             true => attachment.write(now, addr, len, access, memory),
             false => attachment.read(now, addr, len, access, memory),

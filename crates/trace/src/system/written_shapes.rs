@@ -1,4 +1,4 @@
-//! What the writer keeps of the shapes that it has written: what of a block is the same each time, and the last addresses.
+//! Encoder state of the shapes already written: constant part and last addresses.
 
 use doorbell_sim::Op;
 
@@ -6,22 +6,22 @@ use super::bytes::put_difference;
 use super::hart::{ADDRESSES, COLUMNS, TARGETS};
 use super::shape::{Address, ShapeOp};
 
-/// A shape that was written.
-pub(super) struct Written {
-    pub ops: Vec<Fixed>,
+/// A shape already written.
+pub(super) struct WrittenShape {
+    pub ops: Vec<FixedOp>,
     pub trapped: bool,
 }
 
-/// What is asked of a shape that was written, each time.
+/// ShapeSize of a written shape.
 #[derive(Clone, Copy)]
-pub(super) struct Size {
+pub(super) struct ShapeSize {
     pub first_slot: u32,
     pub slots: u32,
     pub instructions: u32,
     pub ops: u32,
 }
 
-/// An op of a shape that has an address of its own each time.
+/// An op of a shape whose address differs each time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub op: u16,
@@ -29,38 +29,38 @@ pub(super) struct Slot {
     pub last: u64,
 }
 
-/// What of an op is the same each time.
-pub(super) struct Fixed {
+/// The constant part of an op.
+pub(super) struct FixedOp {
     pub pc: u64,
     pub rest: u64,
-    /// Of a fixed target.
+    /// FixedOp branch target.
     pub target: u64,
     pub address: Address,
     pub fetched_physically: bool,
 }
 
-/// An op besides its addresses.
+/// The op's fields apart from its addresses.
 #[inline(always)]
 fn rest(op: &Op) -> u64 {
     let [a, b, c] = op.sources;
     u64::from_le_bytes([op.class as u8, op.size, op.length, op.flags, op.destination, a, b, c])
 }
 
-impl Written {
-    pub fn new(ops: &[Op], trapped: bool) -> Written {
+impl WrittenShape {
+    pub fn new(ops: &[Op], trapped: bool) -> WrittenShape {
         let fixed = |op: &Op| {
             let ShapeOp { address, fetched_physically, .. } = ShapeOp::of(op);
             let target = if address == Address::Target { op.virt } else { 0 };
-            Fixed { pc: op.pc, rest: rest(op), target, address, fetched_physically }
+            FixedOp { pc: op.pc, rest: rest(op), target, address, fetched_physically }
         };
-        Written { ops: ops.iter().map(fixed).collect(), trapped }
+        WrittenShape { ops: ops.iter().map(fixed).collect(), trapped }
     }
 }
 
-impl Fixed {
-    /// Whether an op is as this one.
+impl FixedOp {
+    /// Returns whether an op has the same constant part.
     #[inline(always)]
-    pub fn is(&self, op: &Op) -> bool {
+    pub fn matches(&self, op: &Op) -> bool {
         let address = match self.address {
             Address::None => op.virt | op.phys.0 == 0,
             Address::Target => op.virt == self.target,
@@ -68,7 +68,7 @@ impl Fixed {
             Address::Mapped => op.virt != op.phys.0,
             Address::Physical => op.virt == op.phys.0 && op.virt != 0,
         };
-        // The class, which says which of these it may be, is in the rest.
+        // `rest` includes the class, which decides between these cases.
         (self.pc == op.pc)
             & (self.rest == rest(op))
             & address
@@ -76,7 +76,7 @@ impl Fixed {
     }
 }
 
-/// Writes an address, which is told by its difference to the last one.
+/// Writes an address as its difference from the last one.
 #[inline]
 pub(super) fn put_address(columns: &mut [Vec<u8>; COLUMNS], slot: &mut Slot, virt: u64) {
     let column = if slot.address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
@@ -84,14 +84,14 @@ pub(super) fn put_address(columns: &mut [Vec<u8>; COLUMNS], slot: &mut Slot, vir
     slot.last = virt;
 }
 
-/// A shape's slots, of those of all.
+/// The slots of a shape.
 #[inline]
-pub(super) fn slots_of<'a>(sizes: &[Size], slots: &'a mut [Slot], shape: usize) -> &'a mut [Slot] {
-    let Size { first_slot, slots: count, .. } = sizes[shape];
+pub(super) fn slots_of<'a>(sizes: &[ShapeSize], slots: &'a mut [Slot], shape: usize) -> &'a mut [Slot] {
+    let ShapeSize { first_slot, slots: count, .. } = sizes[shape];
     &mut slots[first_slot as usize..][..count as usize]
 }
 
-/// What differs each time of ops: of 4096 at most.
+/// Slots of the addresses that differ each time, of at most 4096 ops.
 pub(super) fn slots(ops: &[Op]) -> impl Iterator<Item = Slot> {
     let of = |(at, op): (usize, &Op)| match Address::of(op) {
         Address::None | Address::Target => None,

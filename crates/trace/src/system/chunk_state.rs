@@ -1,59 +1,60 @@
-//! What the writer knows of a hart's stream while a thread encodes it: which pages the chunk under way has had, as walks for others must be
-//! asked for while page tables stand as they do; and where a chunk may have ended, which is when all of this begins anew.
+//! The writer's view of a hart's current chunk, while the encoder thread lags behind. It tracks the pages
+//! recorded so far, because walks must be taken while the page tables are current. It also tracks where the
+//! chunk may have ended, which resets all of this.
 
 use std::collections::HashMap;
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Allowance, Op};
 
-use super::batch::Place;
-use super::hart::{Known, PAGE_SHIFT, Step};
+use super::batch::Progress;
+use super::hart::{PAGE_SHIFT, Step, StreamState};
 use super::shape::Address;
 use super::writer::{CHUNK_BYTES, CHUNK_INSTRUCTIONS};
 
-/// Bytes that a block takes at most: for what stands before it, for an op, for a page; and for a number or an address.
+/// Upper bounds of encoded sizes: what precedes a block, an op, a page, and a number or address.
 const STEP_BYTES: usize = 64;
 const OP_BYTES: usize = 64;
 const PAGE_BYTES: usize = 96;
 const WORD_BYTES: usize = 10;
-/// Blocks that are told by their numbers come in so many words at most, give or take one.
+/// Words of numbered blocks recorded at once, at most, give or take one.
 const WORDS: usize = 1 << 10;
 
-/// What was told of a hart.
+/// State of a hart.
 #[derive(Default)]
-pub(super) struct Told {
-    known: Known,
-    /// As long as it is the same, what was told in full need not be told so again; 0 before the first block.
+pub(super) struct ChunkState {
+    known: StreamState,
+    /// While unchanged, blocks recorded in full need not be recorded in full again; 0 before the first block.
     era: u64,
     last_era: u64,
-    /// This chunk's, by address space.
+    /// Eras of this chunk by address space.
     eras: HashMap<Option<u16>, u64>,
-    /// Which chunk, and its instructions so far.
+    /// Chunk number.
     chunk: u64,
     instructions: u64,
-    /// Bytes at most, of all chunks: a tally that runs ahead of what is encoded.
-    pub most: usize,
-    /// Where the tally was when so many bytes of the chunk were encoded.
+    /// Upper bound of the bytes in all chunks, including those not encoded yet.
+    pub bytes_max: usize,
+    /// Value of the bound at the last known encoding progress, and the bytes of the chunk encoded by then.
     encoded: (usize, usize),
 }
 
-impl Told {
-    /// Whether the next block can be told by its number without a step.
+impl ChunkState {
+    /// Returns whether the next numbered block needs no step.
     #[inline]
-    pub fn goes_on(&self, step: &Step) -> bool {
+    pub fn needs_no_step(&self, step: &Step) -> bool {
         (step.thread == self.known.thread)
             & (step.space == self.known.space)
             & step.fence.is_none()
             & (step.slept.0 == 0)
     }
 
-    /// The chunk's bytes at most.
+    /// Upper bound of the chunk's bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.encoded.1 + (self.most - self.encoded.0)
+        self.encoded.1 + (self.bytes_max - self.encoded.0)
     }
 
-    /// A hart's block is told in full: finds the walks that have to be told with it.
+    /// Records a block in full: collects the walks that must be recorded with it.
     pub fn block(
         &mut self,
         step: &Step,
@@ -62,7 +63,7 @@ impl Told {
         walk: &mut dyn FnMut(u64) -> Walk,
     ) {
         self.step(step);
-        self.most += STEP_BYTES + OP_BYTES * ops.len();
+        self.bytes_max += STEP_BYTES + OP_BYTES * ops.len();
         let mut fetched = None;
         for op in ops {
             let from = (op.pc >> PAGE_SHIFT, op.fetch.0 >> PAGE_SHIFT);
@@ -73,18 +74,18 @@ impl Told {
             if op.virt != op.phys.0 && Address::of(op) == Address::Mapped {
                 let data = (op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT);
                 self.page(data, walks, walk);
-                // The instructions' page may lie elsewhere now.
+                // The instructions may be on this page, which may have moved.
                 fetched = fetched.filter(|fetched| fetched.0 != data.0);
             }
         }
     }
 
-    /// Blocks are told by their numbers.
-    pub fn again(&mut self, words: usize) {
-        self.most += STEP_BYTES + WORD_BYTES * words;
+    /// Records numbered blocks.
+    pub fn repeat(&mut self, words: usize) {
+        self.bytes_max += STEP_BYTES + WORD_BYTES * words;
     }
 
-    /// What may be told so before the chunk can have ended.
+    /// Amount that may be recorded by number before the chunk can have ended.
     pub fn allowance(&self) -> Allowance {
         let room = CHUNK_BYTES.saturating_sub(self.bytes() + STEP_BYTES);
         Allowance {
@@ -94,7 +95,7 @@ impl Told {
         }
     }
 
-    /// What holds for the blocks from now on.
+    /// Attributes that hold for the following blocks.
     pub fn step(&mut self, step: &Step) {
         self.known.thread = step.thread;
         if step.space != self.known.space || self.era == 0 {
@@ -116,13 +117,13 @@ impl Told {
         if before == Some(frame) {
             return;
         }
-        self.most += PAGE_BYTES;
-        self.known.lies(page, frame);
-        if !walks.iter().any(|(told, _)| *told == page) {
+        self.bytes_max += PAGE_BYTES;
+        self.known.map(page, frame);
+        if !walks.iter().any(|(recorded, _)| *recorded == page) {
             walks.push((page, walk(page << PAGE_SHIFT)));
         }
         if before.is_some() {
-            // It lies elsewhere now: whatever was told has to be looked at again.
+            // The page has moved: all blocks must be checked in full again.
             self.last_era += 1;
             self.era = self.last_era;
             self.eras.clear();
@@ -130,9 +131,9 @@ impl Told {
         }
     }
 
-    /// The block has so many instructions. Says whether the chunk ends with it.
+    /// Adds a block's instructions. Returns whether the chunk ends with it.
     #[inline]
-    pub fn took(&mut self, instructions: u64) -> bool {
+    pub fn add_instructions(&mut self, instructions: u64) -> bool {
         self.instructions += instructions;
         let ends = self.instructions >= CHUNK_INSTRUCTIONS;
         if ends {
@@ -141,14 +142,14 @@ impl Told {
         ends
     }
 
-    /// The stream was encoded up to where the tally stood so.
-    pub fn encoded(&mut self, place: Place, most: usize) {
-        if place.chunk == self.chunk {
-            self.encoded = (most, place.bytes);
+    /// The encoder reached `progress` when the bound was `bytes_max`.
+    pub fn encoded(&mut self, progress: Progress, bytes_max: usize) {
+        if progress.chunk == self.chunk {
+            self.encoded = (bytes_max, progress.bytes);
         }
     }
 
-    /// All that was told is encoded: the chunk may have ended with the last block, by its bytes.
+    /// Everything is encoded: the chunk may have ended by size with the last block.
     pub fn all_encoded(&mut self, chunk: u64) {
         if chunk != self.chunk {
             self.next_chunk();
@@ -159,8 +160,8 @@ impl Told {
     fn next_chunk(&mut self) {
         self.chunk += 1;
         self.instructions = 0;
-        self.encoded = (self.most, 0);
-        self.known = Known::default();
+        self.encoded = (self.bytes_max, 0);
+        self.known = StreamState::default();
         self.eras.clear();
         self.era = 0;
     }
