@@ -8,7 +8,7 @@ use crate::out::{outln, tell};
 use crate::screen::interrupt_flag;
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
-use doorbell_image::{BUILTIN, BuildOptions, Image, ImageError, Pins, Recipe, build};
+use doorbell_image::{BUILTIN, BuildOptions, Image, ImageError, LockFile, Recipe, build};
 
 #[derive(Subcommand)]
 pub enum ImageCommand {
@@ -108,13 +108,13 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             let recipe = Recipe::load(recipe)?;
             let default = || PathBuf::from(format!("{}.lock", recipe.name()));
             let out = out.clone().or_else(|| recipe.lock().map(PathBuf::from)).unwrap_or_else(default);
-            Pins::refuse_other(&out).asked()?;
+            LockFile::refuse_other(&out).asked()?;
             // Without --refresh an image that is there stays as it is, and what it has is what is locked.
             let recipe = recipe.unlocked();
             let options = BuildOptions { refresh: *refresh, ..archive.options(&recipe, places) };
             std::fs::create_dir_all(&places.cache)?;
             let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
-            Pins::of(&image).write(&out)?;
+            LockFile::of(&image).write(&out)?;
             outln!("{}", out.display());
         }
         ImageCommand::Symbols { recipe, archive, debug_mirror } => {

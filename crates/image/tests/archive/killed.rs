@@ -1,6 +1,6 @@
-//! Builds that are killed or find the disk full, at points that a controller of the file operations chooses
-//! (`doorbell_files::control`) and at times that nobody chooses, and the next build after them. The build runs in a process
-//! of its own: this test program again, with [`child`] as its only test.
+//! Builds that are killed or run out of disk space, at steps that a controller of the file operations chooses
+//! (`doorbell_files::control`) and at random times, and the next build after them. The build runs in a
+//! separate process: this test program again, with [`child`] as its only test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use doorbell_image::{BuildOptions, Image, Recipe, build};
 
 const FOLDER: &str = "DOORBELL_TEST_BUILD_IN";
 const REFRESH: &str = "DOORBELL_TEST_BUILD_REFRESH";
-/// What changes something on the disk.
+/// Operations that change the disk.
 const CHANGES: [&str; 7] = ["create-folder", "write", "sync", "rename", "exchange", "remove", "unlock"];
 
-/// The process that is killed.
+/// The process that gets killed.
 #[test]
 #[ignore = "is started by other tests"]
 fn child() {
@@ -40,15 +40,15 @@ fn command(world: &World, refresh: bool) -> Command {
     command
 }
 
-/// What becomes of a step.
+/// Outcome of a step.
 enum Fate {
     Done,
     Killed,
     Full,
 }
 
-/// Runs a build whose steps go as `fate` says, which is told the number of each step that changes something.
-/// Returns those steps, too.
+/// Runs a build and decides the outcome of each step that changes the disk by `fate`, called with the step's
+/// number. Returns these steps, too.
 fn controlled(world: &World, refresh: bool, fate: impl Fn(usize) -> Fate) -> (Vec<String>, Output) {
     let socket = world.path("control");
     let _ = fs::remove_file(&socket);
@@ -82,14 +82,14 @@ fn controlled(world: &World, refresh: bool, fate: impl Fn(usize) -> Fate) -> (Ve
     (steps, child.wait_with_output().unwrap())
 }
 
-/// Removes what builds have made.
+/// Removes the results of builds.
 fn clear(world: &World) {
     for folder in ["a cache", "images"] {
         let _ = fs::remove_dir_all(world.path(folder));
     }
 }
 
-/// Builds again, and checks that everything is as if nothing had happened.
+/// Builds again, and checks that the result is as after an undisturbed build.
 fn resumes(world: &World, expected: &Image, after: &str) {
     let image = world.build(&world.options()).unwrap_or_else(|error| panic!("after {after}: {error}"));
     assert_eq!(image.manifest(), expected.manifest(), "after {after}");
@@ -97,7 +97,8 @@ fn resumes(world: &World, expected: &Image, after: &str) {
     let hidden = |folder: &Path| {
         let names =
             fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        // A lock's empty file stays until somebody takes the lock again, which a build that finds its image whole does not.
+        // A lock's empty file stays until the lock is next taken, which a build that finds its image whole
+        // does not do.
         names.filter(|name| name.starts_with('.') && name != ".lock").collect::<Vec<_>>()
     };
     for folder in ["a cache", "a cache/debs"] {
@@ -106,7 +107,7 @@ fn resumes(world: &World, expected: &Image, after: &str) {
 }
 
 #[test]
-fn a_first_build_that_is_killed_at_any_step_is_resumed() {
+fn a_first_build_killed_at_any_step_is_resumed() {
     let world = World::new();
     let (steps, output) = controlled(&world, false, |_| Fate::Done);
     assert!(output.status.success(), "{output:?}");
@@ -115,7 +116,7 @@ fn a_first_build_that_is_killed_at_any_step_is_resumed() {
         steps.iter().any(|step| step.starts_with("rename ") && step.ends_with("images/tiny")),
         "{steps:#?}"
     );
-    // To a killed process it is one whether it was before a sync or behind.
+    // Killing before or after a sync makes no difference to the surviving files.
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| !step.starts_with("sync ")) {
         clear(&world);
         let (_, output) =
@@ -131,7 +132,7 @@ fn a_first_build_that_is_killed_at_any_step_is_resumed() {
 }
 
 #[test]
-fn a_full_disk_is_said_at_any_step_and_leaves_nothing_half_written() {
+fn a_full_disk_is_reported_at_any_step_and_leaves_no_partial_files() {
     let world = World::new();
     let (steps, _) = controlled(&world, false, |_| Fate::Done);
     let whole = Image::open(world.path("images/tiny")).unwrap();
@@ -139,8 +140,8 @@ fn a_full_disk_is_said_at_any_step_and_leaves_nothing_half_written() {
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| may_fail(step)) {
         clear(&world);
         let (_, output) = controlled(&world, false, |step| if step == at { Fate::Full } else { Fate::Done });
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(3) && said.contains("no storage space"), "{step}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && printed.contains("no storage space"), "{step}: {printed}");
         let left: Vec<String> = world.images();
         assert!(
             left.is_empty() || (left == ["tiny"] && Image::open(world.path("images/tiny")).is_ok()),
@@ -151,7 +152,7 @@ fn a_full_disk_is_said_at_any_step_and_leaves_nothing_half_written() {
 }
 
 #[test]
-fn a_rebuild_that_is_killed_leaves_the_old_image_or_the_new_one() {
+fn a_rebuild_killed_at_any_step_leaves_the_old_or_the_new_image() {
     let world = World::new();
     let old = world.build(&world.options()).unwrap();
     world.publish("1:2.0-1", Some("archive"));
@@ -182,7 +183,7 @@ fn a_rebuild_that_is_killed_leaves_the_old_image_or_the_new_one() {
 }
 
 #[test]
-fn first_builds_that_are_killed_at_any_time_are_resumed() {
+fn first_builds_killed_at_any_time_are_resumed() {
     let world = World::new();
     let begin = Instant::now();
     assert!(command(&world, false).output().unwrap().status.success());
@@ -193,7 +194,7 @@ fn first_builds_that_are_killed_at_any_time_are_resumed() {
         let mut child = command(&world, false).spawn().unwrap();
         let time = Duration::from_millis(5) + took * kill / KILLS;
         std::thread::sleep(time);
-        // What it had started may go on for a while: it has the lock.
+        // Child processes of the build may continue for a while; they hold the lock.
         child.kill().unwrap();
         child.wait().unwrap();
         resumes(&world, &whole, &format!("{time:?} of {took:?}"));
@@ -201,7 +202,7 @@ fn first_builds_that_are_killed_at_any_time_are_resumed() {
 }
 
 #[test]
-fn first_builds_at_the_same_time_in_processes_of_their_own_agree() {
+fn concurrent_first_builds_in_separate_processes_agree() {
     let world = World::new();
     let children: Vec<_> = (0..3).map(|_| command(&world, false).spawn().unwrap()).collect();
     for child in children {

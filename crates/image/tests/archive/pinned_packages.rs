@@ -1,8 +1,8 @@
-//! Packages that a recipe names exactly, which the suite's index has otherwise or not at all.
+//! Packages that a recipe pins exactly, of which the suite's index has another version or none.
 
 use std::fs;
 
-use doorbell_image::{BuildOptions, ImageError, Pins, Recipe, build};
+use doorbell_image::{BuildOptions, ImageError, LockFile, Recipe, build};
 
 use crate::versions;
 use doorbell_archive::{RECIPE, World};
@@ -10,7 +10,7 @@ use doorbell_archive::{RECIPE, World};
 const OLD: &str = "1:1.0-1";
 const NEW: &str = "1:2.0-1";
 
-/// The paragraph of a package in the index as it is now.
+/// The paragraph of a package in the current index.
 fn paragraph(world: &World, name: &str) -> String {
     let index = world.path("mirror/debian/dists/testing-suite/main/binary-riscv64/Packages");
     let index = fs::read_to_string(index).unwrap();
@@ -18,7 +18,7 @@ fn paragraph(world: &World, name: &str) -> String {
     format!("{}\n", found.unwrap().trim())
 }
 
-/// A recipe that names the old firmware exactly, under a path of its own; the suite has moved on.
+/// A recipe that pins the old firmware, under a separate path in the archive; the suite has a newer version.
 fn moved_on() -> World {
     let world = World::new();
     let exact = paragraph(&world, "tiny-firmware").replace("Filename: ", "Filename: pool/");
@@ -33,39 +33,39 @@ fn moved_on() -> World {
 }
 
 #[test]
-fn a_package_that_a_recipe_names_exactly_is_taken_although_the_suite_has_another() {
+fn a_pinned_package_is_used_although_the_suite_has_another_version() {
     let world = moved_on();
     let image = world.build(&world.options()).unwrap();
     assert_eq!(versions(&image), [("tiny-firmware", OLD), ("tiny-kernel", NEW)]);
-    // So it is where the mirror is being brought up to date, off line, and from a lock file.
+    // The same holds off line and with a lock file, without the file on the mirror.
     fs::remove_file(world.path("mirror/debian/pool/tiny-firmware.deb")).unwrap();
     let again = |options: BuildOptions| world.build(&BuildOptions { force: true, ..options }).unwrap().hash();
     assert_eq!(again(BuildOptions { offline: true, ..world.options() }), image.hash());
-    Pins::of(&image).write(&world.path("tiny.lock")).unwrap();
+    LockFile::of(&image).write(&world.path("tiny.lock")).unwrap();
     let locked = || BuildOptions { locked: Some(world.path("tiny.lock")), ..world.options() };
     world.publish("1:3.0-1", Some("archive"));
     assert_eq!(again(locked()), image.hash());
     assert_eq!(again(BuildOptions { offline: true, ..locked() }), image.hash());
-    // A lock file of another one is refused.
+    // A lock file with another version is refused.
     let text = fs::read_to_string(world.path("recipe/exact.packages")).unwrap();
     fs::write(world.path("recipe/exact.packages"), text.replace(OLD, "1:1.0-2")).unwrap();
     let error = world.build(&locked()).unwrap_err();
-    assert!(matches!(error, ImageError::Pins { .. }), "{error}");
-    assert!(error.to_string().contains("tiny-firmware 1:1.0-2 exactly"), "{error}");
+    assert!(matches!(error, ImageError::LockFile { .. }), "{error}");
+    assert!(error.to_string().contains("the recipe pins tiny-firmware 1:1.0-2"), "{error}");
 }
 
 #[test]
-fn it_is_fetched_by_its_path_when_a_lock_file_names_it_and_the_cache_has_it_not() {
+fn a_pinned_package_of_a_lock_file_is_fetched_by_its_path() {
     let world = moved_on();
     let image = world.build(&world.options()).unwrap();
-    Pins::of(&image).write(&world.path("tiny.lock")).unwrap();
+    LockFile::of(&image).write(&world.path("tiny.lock")).unwrap();
     fs::remove_file(world.path("a cache/debs/tiny-firmware_1%3a1.0-1_riscv64.deb")).unwrap();
     let locked = BuildOptions { locked: Some(world.path("tiny.lock")), force: true, ..world.options() };
     assert_eq!(world.build(&locked).unwrap().hash(), image.hash());
 }
 
 #[test]
-fn another_file_in_its_place_is_refused_and_so_is_one_that_is_not_there() {
+fn a_replaced_or_missing_pinned_package_file_is_refused() {
     let world = moved_on();
     let deb = world.path("mirror/debian/pool/tiny-firmware.deb");
     fs::copy(world.path("mirror/debian/tiny-firmware.deb"), &deb).unwrap();
@@ -78,7 +78,7 @@ fn another_file_in_its_place_is_refused_and_so_is_one_that_is_not_there() {
 }
 
 #[test]
-fn the_file_belongs_to_the_recipe_and_what_is_wrong_in_it_is_named() {
+fn the_packages_file_is_part_of_the_recipe_and_its_errors_are_named() {
     let world = moved_on();
     let recipe = world.path("recipe");
     let hash = || world.recipe().hash().to_owned();
@@ -92,7 +92,7 @@ fn the_file_belongs_to_the_recipe_and_what_is_wrong_in_it_is_named() {
     assert!(refused().contains("exact.packages: package tiny-firmware: Filename"), "{}", refused());
     fs::remove_file(recipe.join("exact.packages")).unwrap();
     assert!(refused().contains("the file exact.packages is missing"), "{}", refused());
-    // An extension keeps the other recipe's.
+    // An extension keeps the base recipe's pinned packages.
     fs::write(recipe.join("exact.packages"), text).unwrap();
     fs::write(world.path("more.toml"), "schema = 1\nextends = \"recipe\"\nname = \"tiny\"\n").unwrap();
     let more = Recipe::load(world.path("more.toml")).unwrap();

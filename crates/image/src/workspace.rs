@@ -1,4 +1,4 @@
-//! The folders of a build, which one build has at a time, and what an interrupted one left in them.
+//! The folders of a build, used by one build at a time, and removal of an interrupted build's leftovers.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use crate::error::ImageError;
 use crate::interrupt;
 use crate::manifest::MANIFEST_FILE;
 
-/// Refuses an image's folder that holds something else, because it would be replaced.
+/// Refuses an output folder that is not an image, because the build would replace it.
 pub(crate) fn refuse_foreign(out_dir: &Path) -> Result<(), ImageError> {
     let Ok(mut entries) = fs::read_dir(out_dir) else {
         let in_the_way = out_dir.symlink_metadata().is_ok();
@@ -24,20 +24,20 @@ pub(crate) fn refuse_foreign(out_dir: &Path) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Folders of the cache in which packages are unpacked and programs compiled.
+/// Prefix of the cache's folders in which packages are unpacked and programs compiled.
 pub(crate) const UNPACK_PREFIX: &str = ".unpack-";
 
-/// The folders of a build, locked against other builds for as long as this lives.
+/// The folders of a build, locked against other builds while this value lives.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Workspace {
     pub cache: PathBuf,
-    /// The folder that holds the image's folder: temporary files must be on the same file system.
+    /// The folder that contains the image's folder: temporary files must be on the same file system.
     pub parent: PathBuf,
     name: String,
     locks: [Lock; 2],
 }
 
-impl Place {
+impl Workspace {
     pub(crate) fn prepare(
         options: &BuildOptions,
         progress: &mut dyn FnMut(&str),
@@ -54,24 +54,24 @@ impl Place {
         };
         let parent = options.out_dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = create(parent.unwrap_or(Path::new(".")))?;
-        // Always the cache first, so that two builds cannot wait for each other.
+        // Always locks the cache first, so that two builds cannot deadlock.
         let locks =
             [lock(&cache.join(".lock"), progress)?, lock(&Lock::beside(&parent.join(&name)), progress)?];
-        let place = Self { cache, parent, name, locks };
-        remove_leftovers(&place.cache, UNPACK_PREFIX);
-        remove_leftovers(&place.cache.join("debs"), ".incoming-");
-        remove_leftovers(&place.parent, &place.building_prefix());
-        Ok(place)
+        let workspace = Self { cache, parent, name, locks };
+        remove_leftovers(&workspace.cache, UNPACK_PREFIX);
+        remove_leftovers(&workspace.cache.join("debs"), ".incoming-");
+        remove_leftovers(&workspace.parent, &workspace.building_prefix());
+        Ok(workspace)
     }
 
     pub(crate) fn cache_lock(&self) -> &File {
         self.locks[0].file()
     }
 
-    /// For a program that works in one folder. It keeps other builds out for as long as it lives.
+    /// Bounds for a program that works in one folder. It keeps other builds out while it runs.
     pub(crate) fn bounds<'a>(&'a self, folder: &'a Path) -> Bounds<'a> {
         let limits = Limits::default();
-        Bounds { reads: None, writes: vec![folder], network: false, limits, held: Some(self.cache_lock()) }
+        Bounds { reads: None, writes: vec![folder], network: false, limits, lock: Some(self.cache_lock()) }
     }
 
     pub(crate) fn building_prefix(&self) -> String {
@@ -80,9 +80,9 @@ impl Place {
 }
 
 fn lock(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Lock, ImageError> {
-    let mut told = false;
+    let mut reported = false;
     let busy = || {
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut reported, true) {
             progress("waiting for another build to finish");
         }
         interrupt::check()
@@ -90,7 +90,7 @@ fn lock(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Lock, ImageError>
     Lock::wait(path, busy).map_err(ImageError::io("lock", path))?
 }
 
-/// What cannot be removed is only in the way of disk space, and may be removable next time.
+/// Ignores errors: leftovers only use disk space, and the next build tries again.
 fn remove_leftovers(dir: &Path, prefix: &str) {
     for name in files::list(dir).unwrap_or_default() {
         if name.to_string_lossy().starts_with(prefix) {
@@ -99,7 +99,7 @@ fn remove_leftovers(dir: &Path, prefix: &str) {
     }
 }
 
-/// A folder that only its owner can enter, and that goes away in the end.
+/// A folder that only its owner can enter, removed when the value is dropped.
 pub(crate) fn temporary(dir: &Path, prefix: &str) -> Result<tempfile::TempDir, ImageError> {
     tempfile::Builder::new().prefix(prefix).tempdir_in(dir).map_err(ImageError::io("create a folder in", dir))
 }

@@ -1,28 +1,33 @@
-//! Packages that a recipe names exactly, beside those that it takes as the suite has them: one that the suite has not, or one on whose
-//! version results depend. A file beside the recipe has their paragraphs as an archive's index has them (`apt-cache show NAME`
-//! prints such a paragraph): name, version, dependencies, path in the archive and SHA-256.
+//! Packages that a recipe pins exactly, while it takes the others from the suite: versions that the suite
+//! does not have, or on which results depend. A file next to the recipe has their paragraphs in the format of
+//! an archive's index (`apt-cache show NAME` prints one): name, version, dependencies, path in the archive
+//! and SHA-256.
 //!
-//! What it says is the user's word, as a recipe is, in place of the archive's signature.
+//! The user vouches for the file, as for the recipe; it replaces the archive's signature.
 
 use crate::index::{Index, Package, field, paragraphs};
 use crate::recipe::{is_plain_name, is_relative_path};
 
-/// The packages of a recipe and of those that it extends.
+/// The pinned packages of a recipe and of those that it extends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Exact {
-    /// Paragraphs, each with an empty line behind it; of two with one name the last one counts.
+pub(crate) struct PinnedPackages {
+    /// Paragraphs, each followed by an empty line; the last one of each name is used.
     text: String,
 }
 
-impl Exact {
-    /// Adds those of a file. Names, versions and paths become files' and apt's words, so they must be harmless.
+impl PinnedPackages {
+    /// Adds a file's packages. Names, versions and paths become parts of file names and of apt's command
+    /// line, so they must be harmless.
     pub(crate) fn add(&mut self, text: &str, architecture: &str) -> Result<(), String> {
         let index = Index::new(text);
         for paragraph in paragraphs(text) {
             let Some(name) = field(paragraph, "Package").filter(|name| is_plain_name(name)) else {
-                return Err(format!("\"{}\" begins no package", paragraph.lines().next().unwrap_or("")));
+                return Err(format!(
+                    "the paragraph of \"{}\" has no valid Package field",
+                    paragraph.lines().next().unwrap_or("")
+                ));
             };
-            let package = index.package(name).expect("it is there")?;
+            let package = index.package(name).expect("the paragraph has this name")?;
             check(&package, architecture)?;
             self.text += paragraph.trim();
             self.text += "\n\n";
@@ -30,12 +35,12 @@ impl Exact {
         Ok(())
     }
 
-    /// An index with these packages in place of those of the same names.
+    /// Returns the index with these packages replacing those of the same names.
     pub(crate) fn over(&self, index: String) -> String {
         if self.text.is_empty() { index } else { format!("{index}\n\n{}", self.text) }
     }
 
-    /// The package of this name, if there is one.
+    /// The package of this name, if it is pinned.
     pub(crate) fn package(&self, name: &str) -> Option<Package> {
         Some(Index::new(&self.text).package(name)?.expect("it was checked"))
     }
@@ -45,22 +50,24 @@ fn check(package: &Package, architecture: &str) -> Result<(), String> {
     let Package { name, version, sha256, .. } = package;
     let plain = |c: char| c.is_ascii_alphanumeric() || "+-._:~".contains(c);
     if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(plain) {
-        return Err(format!("package {name}: \"{version}\" is no version"));
+        return Err(format!("package {name}: \"{version}\" is not a version"));
     }
     if package.architecture != architecture && package.architecture != "all" {
         return Err(format!(
-            "package {name} is for {}, and the image for {architecture}",
+            "package {name} is for {}, but the image is for {architecture}",
             package.architecture
         ));
     }
     let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     if sha256.len() != 64 || !sha256.chars().all(is_digit) {
-        return Err(format!("package {name}: \"{sha256}\" is no SHA-256"));
+        return Err(format!("package {name}: \"{sha256}\" is not a SHA-256"));
     }
     let path = package.path.as_deref().unwrap_or_default();
     let harmless = |part: &str| part.chars().all(|c| plain(c) || c == '%');
     if !path.ends_with(".deb") || !is_relative_path(path) || !path.split('/').all(harmless) {
-        return Err(format!("package {name}: Filename: \"{path}\" is no path of a package in an archive"));
+        return Err(format!(
+            "package {name}: Filename: \"{path}\" is not the path of a package in an archive"
+        ));
     }
     Ok(())
 }
@@ -74,8 +81,8 @@ mod tests {
         SHA256: abababababababababababababababababababababababababababababababab\n";
 
     #[test]
-    fn an_exact_package_takes_the_place_of_the_suites() {
-        let mut exact = Exact::default();
+    fn a_pinned_package_replaces_the_suites() {
+        let mut exact = PinnedPackages::default();
         exact.add(&format!("\n{TOOL}\n\n"), "riscv64").unwrap();
         let suite = "Package: tool\nVersion: 1\nArchitecture: riscv64\nSize: 1\nSHA256: aa\n\n\
             Package: libc6\nVersion: 3\nArchitecture: riscv64\nSize: 1\nSHA256: bb\n";
@@ -86,27 +93,27 @@ mod tests {
         assert_eq!(names, [("libc6", "3"), ("tool", "2.0+git1-1")]);
         assert_eq!(exact.package("tool").unwrap(), chosen[1]);
         assert!(exact.package("libc6").is_none());
-        assert_eq!(Exact::default().over("text".to_owned()), "text");
+        assert_eq!(PinnedPackages::default().over("text".to_owned()), "text");
     }
 
     #[test]
-    fn what_could_lead_elsewhere_or_names_nothing_is_refused() {
+    fn unsafe_and_malformed_paragraphs_are_refused() {
         for (from, to, says) in [
-            ("Package: tool", "Package: ../tool", "begins no package"),
-            ("Package: tool", "Packet: tool", "begins no package"),
-            ("2.0+git1-1\nA", "1/../x\nA", "no version"),
-            ("2.0+git1-1\nA", "-o\nA", "no version"),
+            ("Package: tool", "Package: ../tool", "no valid Package field"),
+            ("Package: tool", "Packet: tool", "no valid Package field"),
+            ("2.0+git1-1\nA", "1/../x\nA", "not a version"),
+            ("2.0+git1-1\nA", "-o\nA", "not a version"),
             ("Architecture: riscv64", "Architecture: amd64", "for amd64"),
-            ("SHA256: ab", "SHA256: AB", "no SHA-256"),
-            ("SHA256: ab", "SHA256: ", "no SHA-256"),
+            ("SHA256: ab", "SHA256: AB", "not a SHA-256"),
+            ("SHA256: ab", "SHA256: ", "not a SHA-256"),
             ("SHA256: ab", "MD5: ab", "no SHA256"),
-            ("pool/main", "../main", "no path"),
-            ("pool/main", "/main", "no path"),
-            ("pool/main", "pool/ma in", "no path"),
-            ("Filename: pool", "Elsewhere: pool", "no path"),
+            ("pool/main", "../main", "not the path"),
+            ("pool/main", "/main", "not the path"),
+            ("pool/main", "pool/ma in", "not the path"),
+            ("Filename: pool", "Elsewhere: pool", "not the path"),
         ] {
             assert!(TOOL.contains(from));
-            let error = Exact::default().add(&TOOL.replacen(from, to, 1), "riscv64").unwrap_err();
+            let error = PinnedPackages::default().add(&TOOL.replacen(from, to, 1), "riscv64").unwrap_err();
             assert!(error.contains(says), "{to}: {error}");
         }
     }

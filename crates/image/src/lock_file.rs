@@ -1,9 +1,9 @@
-//! The file that pins an image: which version of each package it was built from, with its SHA-256, so that the same image can be
-//! built again when the archive has newer packages. `doorbell image lock` writes it; a build with it takes these
-//! packages and no others.
+//! The lock file, which pins an image's packages: the version and SHA-256 of each, so that the same image can
+//! be built again when the archive has newer packages. `doorbell image lock` writes it; a build with it takes
+//! exactly these packages.
 //!
-//! What it says is the user's word, as a recipe is: a package from the archive is held to the archive's signature as ever,
-//! and one from the cache to the SHA-256 that is written here.
+//! The user vouches for the file, as for a recipe. A package from the archive is still checked against the
+//! archive's signature, and one from the cache against the SHA-256 in the file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,14 +21,14 @@ const SCHEMA: u32 = 1;
 const HEAD: &str = "# Written by \"doorbell image lock\": what an image was built from. Build it again with: doorbell image build RECIPE \
                     --locked THIS-FILE,\n# or write lock = \"THIS-FILE\" into the recipe.\n";
 
-/// An image's packages, as they were.
+/// The packages that an image was built from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pins {
+pub struct LockFile {
     schema: u32,
     /// The image's name.
     pub image: String,
-    /// [`Image::hash`] of the image that was there when this was written.
+    /// [`Image::hash`] of the image when the file was written.
     pub image_sha256: String,
     /// SHA-256 of the recipe's files.
     pub recipe_sha256: String,
@@ -36,17 +36,17 @@ pub struct Pins {
     pub suite: String,
     /// Debian's name of the guest's architecture.
     pub architecture: String,
-    /// Version of the program's way of building images.
+    /// Version of the build procedure.
     pub builder: u32,
-    /// What compiled the image's own programs, if it has any.
+    /// The compiler of the image's own programs, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiler: Option<String>,
     /// The packages, by name.
     pub packages: Vec<PackageRecord>,
 }
 
-impl Pins {
-    /// What a built image consists of.
+impl LockFile {
+    /// The packages and identity of a built image.
     pub fn of(image: &Image) -> Self {
         let manifest = image.manifest();
         Self {
@@ -64,14 +64,14 @@ impl Pins {
 
     /// Reads the file.
     pub fn read(path: &Path) -> Result<Self, ImageError> {
-        let fail = |problem| ImageError::Pins { path: path.to_owned(), problem };
+        let fail = |problem| ImageError::LockFile { path: path.to_owned(), problem };
         let text = doorbell_files::read_text(path).map_err(ImageError::io("read", path))?;
         let pins: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
         pins.check().map_err(fail)?;
         Ok(pins)
     }
 
-    /// Refuses to write over anything but such a file: a recipe, for one.
+    /// Refuses to overwrite anything but a lock file, such as a recipe.
     pub fn refuse_other(path: &Path) -> Result<(), ImageError> {
         let path = &doorbell_files::written_at(path).map_err(ImageError::io("write", path))?;
         let text = match doorbell_files::read_bounded(path, doorbell_files::TEXT_BYTES_MAX) {
@@ -79,28 +79,27 @@ impl Pins {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(ImageError::io("read", path)(error)),
         };
-        // What begins like one may be of another version, or damaged by a merge.
-        let begin = HEAD.split(':').next().unwrap_or(HEAD);
-        if text.is_empty() || text.starts_with(begin.as_bytes()) || Self::read(path).is_ok() {
+        // A file with this first line may be of another version, or damaged by a merge.
+        let first_line = HEAD.split(':').next().unwrap_or(HEAD);
+        if text.is_empty() || text.starts_with(first_line.as_bytes()) || Self::read(path).is_ok() {
             return Ok(());
         }
         let problem =
-            "it is there and no lock file, and would be lost; give another with --out, or remove it"
-                .to_owned();
-        Err(ImageError::Pins { path: path.to_owned(), problem })
+            "it exists and is not a lock file; name another file with --out, or remove it".to_owned();
+        Err(ImageError::LockFile { path: path.to_owned(), problem })
     }
 
-    /// Writes the file; one that is there is replaced as a whole.
+    /// Writes the file atomically, replacing an existing one.
     pub fn write(&self, path: &Path) -> Result<(), ImageError> {
         let text = toml::to_string_pretty(self).expect("texts and numbers can always be written");
         let text = format!("{HEAD}{text}");
         doorbell_files::replace(path, text.as_bytes()).map_err(ImageError::io("write", path))
     }
 
-    /// Names become files' and apt's words, so they must be harmless.
+    /// Names become parts of file names and of apt's command line, so they must be harmless.
     fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
-            return Err(format!("schema is {}, this program knows {SCHEMA}", self.schema));
+            return Err(format!("schema is {}, this version supports {SCHEMA}", self.schema));
         }
         let mut names = BTreeSet::new();
         for package in &self.packages {
@@ -110,22 +109,22 @@ impl Pins {
             };
             if !is_plain_name(name) || !plain(&package.version) || !is_plain_name(&package.architecture) {
                 return Err(format!(
-                    "\"{name} {} {}\" is no name, version and architecture of a package",
+                    "\"{name} {} {}\" is not a package's name, version and architecture",
                     package.version, package.architecture
                 ));
             }
             let digits = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
             if package.sha256.len() != 64 || !package.sha256.chars().all(digits) {
-                return Err(format!("package {name}: \"{}\" is no SHA-256", package.sha256));
+                return Err(format!("package {name}: \"{}\" is not a SHA-256", package.sha256));
             }
             if !names.insert(name) {
-                return Err(format!("package {name} is there twice"));
+                return Err(format!("package {name} is listed twice"));
             }
         }
         Ok(())
     }
 
-    /// Refuses pins of something else.
+    /// Refuses a lock file of another suite or architecture.
     pub(crate) fn fit(&self, recipe: &Recipe, path: &Path) -> Result<(), ImageError> {
         let spec = &recipe.spec;
         for (what, here, there) in
@@ -133,21 +132,21 @@ impl Pins {
         {
             if here != there {
                 let problem =
-                    format!("it is for the {what} {here}, and the recipe {} for {there}", recipe.name());
-                return Err(ImageError::Pins { path: path.to_owned(), problem });
+                    format!("it is for the {what} {here}, but the recipe {} is for {there}", recipe.name());
+                return Err(ImageError::LockFile { path: path.to_owned(), problem });
             }
         }
         Ok(())
     }
 
-    /// The packages, without what they depend on, which only the packages themselves or the archive's index tell.
+    /// The packages without their dependencies, which only the package files or the archive's index state.
     pub(crate) fn packages(&self) -> Vec<Package> {
         let mut packages: Vec<Package> = self.packages.iter().map(PackageRecord::package).collect();
         packages.sort_by(|one, other| one.name.cmp(&other.name));
         packages
     }
 
-    /// Why an image from these packages is not the one that they were written down for, if it is not.
+    /// Reasons why an image built from these packages differs from the original one; `None` if it does not.
     pub(crate) fn difference(&self, image: &Image) -> Option<String> {
         if image.hash() == self.image_sha256 {
             return None;
@@ -155,18 +154,18 @@ impl Pins {
         let Manifest { recipe_sha256, builder, compiler, .. } = image.manifest();
         let mut reasons = Vec::new();
         if *recipe_sha256 != self.recipe_sha256 {
-            reasons.push("the recipe is another".to_owned());
+            reasons.push("the recipe has changed".to_owned());
         }
         if *builder != self.builder {
-            reasons.push("this version of doorbell puts images together in another way".to_owned());
+            reasons.push("this version of doorbell builds images differently".to_owned());
         }
         if *compiler != self.compiler {
             let named = |compiler: &Option<String>| compiler.clone().unwrap_or_else(|| "none".to_owned());
             reasons.push(format!("the compiler is {} instead of {}", named(compiler), named(&self.compiler)));
         }
         let reasons =
-            if reasons.is_empty() { "for no reason known".to_owned() } else { reasons.join(", and ") };
-        Some(format!("the packages are those that were locked, but the image is not the same: {reasons}"))
+            if reasons.is_empty() { "the reason is unknown".to_owned() } else { reasons.join(", and ") };
+        Some(format!("the packages are the locked ones, but the image is not the same: {reasons}"))
     }
 }
 
@@ -176,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    fn pins() -> Pins {
+    fn pins() -> LockFile {
         let package = PackageRecord {
             name: "tool".into(),
             version: "1:2.0~rc1-1+b1".into(),
@@ -184,7 +183,7 @@ mod tests {
             size_bytes: 12,
             sha256: "ab".repeat(32),
         };
-        Pins {
+        LockFile {
             schema: SCHEMA,
             image: "small".into(),
             image_sha256: "1".repeat(64),
@@ -198,49 +197,49 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_can_be_read_by_people() {
+    fn a_written_lock_file_reads_back_and_is_readable_text() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("small.lock");
         pins().write(&path).unwrap();
-        assert_eq!(Pins::read(&path).unwrap(), pins());
+        assert_eq!(LockFile::read(&path).unwrap(), pins());
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("version = \"1:2.0~rc1-1+b1\"") && text.contains("[[packages]]"), "{text}");
     }
 
     #[test]
-    fn nothing_but_a_lock_file_is_written_over() {
+    fn only_a_lock_file_is_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         pins().write(&path("small.lock")).unwrap();
         fs::write(path("by-hand.lock"), toml::to_string(&pins()).unwrap()).unwrap();
         fs::write(path("empty"), "").unwrap();
         for name in ["small.lock", "by-hand.lock", "empty", "new"] {
-            Pins::refuse_other(&path(name)).unwrap();
+            LockFile::refuse_other(&path(name)).unwrap();
         }
         fs::write(path("image.toml"), "schema = 1\n").unwrap();
         std::os::unix::fs::symlink("image.toml", path("link")).unwrap();
         for (name, part) in [
-            ("image.toml", "no lock file"),
-            ("link", "no lock file"),
+            ("image.toml", "not a lock file"),
+            ("link", "not a lock file"),
             (".", "not a regular file"),
             ("gone/a", "there is no folder"),
         ] {
-            let problem = Pins::refuse_other(&path(name)).unwrap_err().to_string();
+            let problem = LockFile::refuse_other(&path(name)).unwrap_err().to_string();
             assert!(problem.contains(part), "{name}: {problem}");
         }
     }
 
     #[test]
-    fn names_and_versions_that_could_lead_elsewhere_are_refused() {
+    fn names_and_versions_that_are_unsafe_as_paths_or_options_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("small.lock");
         for (from, to, word) in [
             ("name = \"tool\"", "name = \"../tool\"", "../tool"),
             ("name = \"tool\"", "name = \"-o\"", "-o"),
             ("1:2.0~rc1-1+b1", "1/../../x", "1/../../x"),
-            ("1:2.0~rc1-1+b1", "", "no name"),
+            ("1:2.0~rc1-1+b1", "", "not a package's name"),
             ("\"riscv64\"\nsize", "\"a/b\"\nsize", "a/b"),
-            (&"ab".repeat(32), "abcd", "\"abcd\" is no SHA-256"),
+            (&"ab".repeat(32), "abcd", "\"abcd\" is not a SHA-256"),
             ("schema = 1", "schema = 2", "schema is 2"),
             ("image =", "picture =", "picture"),
         ] {
@@ -248,11 +247,11 @@ mod tests {
             let text = fs::read_to_string(&path).unwrap();
             assert!(text.contains(from), "{text}");
             fs::write(&path, text.replace(from, to)).unwrap();
-            let problem = Pins::read(&path).unwrap_err().to_string();
+            let problem = LockFile::read(&path).unwrap_err().to_string();
             assert!(problem.contains(word) && problem.contains("small.lock"), "{problem}");
         }
-        let twice = Pins { packages: [pins().packages, pins().packages].concat(), ..pins() };
+        let twice = LockFile { packages: [pins().packages, pins().packages].concat(), ..pins() };
         twice.write(&path).unwrap();
-        assert!(Pins::read(&path).unwrap_err().to_string().contains("tool is there twice"));
+        assert!(LockFile::read(&path).unwrap_err().to_string().contains("tool is listed twice"));
     }
 }

@@ -1,5 +1,5 @@
-//! An image of files that are there already, in the place of one that would be built: for tests of what uses images, which need
-//! neither packages nor a network nor a guest that takes seconds to boot.
+//! A fake image from given files, for tests of code that uses images: it needs no packages, no network, and
+//! no guest that takes seconds to boot.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest};
 use crate::recipe::Recipe;
 
 /// Writes these files into `dir` as the image of `recipe`, which then counts as built.
-pub fn image_by_hand(recipe: &Recipe, dir: &Path, files: &[(&str, &[u8])]) -> Result<(), ImageError> {
+pub fn fake_image(recipe: &Recipe, dir: &Path, files: &[(&str, &[u8])]) -> Result<(), ImageError> {
     fs::create_dir_all(dir).map_err(ImageError::io("create", dir))?;
     for (name, content) in files {
         fs::write(dir.join(name), content).map_err(ImageError::io("write", &dir.join(name)))?;

@@ -1,17 +1,17 @@
-//! The packages that this program knows of a suite without asking: those of the built-in images and of the examples, with where
-//! in the archive they are and the SHA-256 of each, as the suite's index had them when `tools/known-packages` last wrote them down.
+//! The package list compiled into this program: packages of the built-in images and of the examples, with
+//! path and SHA-256, as the suite's index had them when `tools/known-packages` was last run.
 //!
-//! They are a spare. A mirror that is brought up to date has, for hours or days, an index that is not the one that its signed
-//! Release file names. apt refuses it, rightly, and nobody could build an image meanwhile. The packages themselves are
-//! there, and each can be held to the SHA-256 that came with this program.
+//! It is a fallback. While a mirror is being updated, for hours or days, its index does not match the signed
+//! Release file, and apt rightly refuses it. The packages themselves are still there, and each can be checked
+//! against the SHA-256 in this list.
 
 /// By suite and architecture.
-const KNOWN: [(&str, &str, &str); 1] =
+const LISTS: [(&str, &str, &str); 1] =
     [("trixie", "riscv64", include_str!("../../../guest/debian/trixie-riscv64.packages"))];
 
-/// Paragraphs as in the suite's index.
+/// The list of a suite, as paragraphs of the suite's index.
 pub(crate) fn packages(suite: &str, architecture: &str) -> Option<&'static str> {
-    let found = KNOWN.iter().find(|(of, on, _)| (*of, *on) == (suite, architecture));
+    let found = LISTS.iter().find(|(of, on, _)| (*of, *on) == (suite, architecture));
     found.map(|(_, _, text)| *text)
 }
 
@@ -25,10 +25,10 @@ mod tests {
     use crate::recipe::Recipe;
 
     #[test]
-    fn every_built_in_image_can_be_built_of_what_is_known() {
+    fn every_built_in_image_can_be_built_from_the_list() {
         for builtin in BUILTIN {
             let recipe = Recipe::load(Path::new(builtin.name)).unwrap();
-            let text = packages(&recipe.spec.suite, &recipe.spec.architecture).expect("its suite is known");
+            let text = packages(&recipe.spec.suite, &recipe.spec.architecture).expect("the suite has a list");
             let all = resolve(&recipe, &recipe.exact.over(text.to_owned()))
                 .unwrap_or_else(|error| panic!("{error}"));
             for package in &all {
@@ -38,12 +38,12 @@ mod tests {
                 assert!(path.starts_with("pool/main/") && path.ends_with(".deb"), "{package:?}");
             }
             let kernel = all.iter().any(|package| package.name.starts_with("linux-image-6"));
-            assert!(kernel, "what packages depend on comes along");
+            assert!(kernel, "dependencies are included");
         }
     }
 
     #[test]
-    fn of_another_suite_nothing_is_known() {
+    fn other_suites_have_no_list() {
         assert!(packages("sid", "riscv64").is_none() && packages("trixie", "arm64").is_none());
     }
 }
