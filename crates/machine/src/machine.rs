@@ -215,7 +215,7 @@ impl Machine {
 
     /// Whether the guest waits for input by the UART's interrupt, as a kernel does once a program has its terminal open.
     pub fn listens_to_input(&self) -> bool {
-        self.uart.is_listened_to()
+        self.uart.receive_interrupt_enabled()
     }
 }
 

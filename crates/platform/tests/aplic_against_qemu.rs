@@ -1,5 +1,5 @@
-//! The APLIC compared with that of QEMU's `virt` with `aia=aplic-imsic`, through QEMU's test protocol. Messages go to memory there, where
-//! the test can read them.
+//! The APLIC compared with that of QEMU's `virt` with `aia=aplic-imsic`, through QEMU's qtest protocol. The
+//! test directs messages to memory, where it can read them.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use doorbell_sim::AccessSize;
 use doorbell_sim::rng::Rng;
 
 const B4: AccessSize = AccessSize::B4;
-/// Where messages of both domains go: hart 0's and 1's, each in a page.
+/// Message addresses of both domains; hart 0 and hart 1 have one page each.
 const MESSAGES: [u64; 2] = [map::RAM_BASE, map::RAM_BASE + 0x10_0000];
 const DOMAINS: [(DomainLevel, RegionId); 2] =
     [(DomainLevel::Machine, RegionId::AplicMachine), (DomainLevel::Supervisor, RegionId::AplicSupervisor)];
-/// Sources that are used: few, so that things happen to them, one with a wire, and the last ones.
+/// The sources in use: few, so that steps often affect the same ones; one with a wire, and the last ones.
 const SOURCES: [u64; 6] = [1, 2, map::UART_IRQ as u64, 31, 32, 95];
 const ADDRESSES: u64 = 0x1bc0;
 
@@ -46,7 +46,8 @@ impl Both {
         self.send();
     }
 
-    /// A level-sensitive source is not pending while its wire is at rest, says the specification; in QEMU it stays so.
+    /// According to the specification a level-sensitive source is not pending while its wire is inactive; in
+    /// QEMU it stays pending.
     fn settle(&mut self) {
         for (domain, (level, _)) in DOMAINS.into_iter().enumerate() {
             for source in SOURCES {
@@ -59,7 +60,7 @@ impl Both {
         }
     }
 
-    /// The UART's line, by its empty transmitter.
+    /// Drives the UART's line, by its transmitter-empty interrupt.
     fn wire(&mut self, level: bool) {
         self.qemu.write(map::get(RegionId::Uart).base + 1, AccessSize::B1, if level { 2 } else { 0 });
         self.ours.set_level(map::UART_IRQ, level);
@@ -78,7 +79,7 @@ impl Both {
         let of_sources = SOURCES.into_iter().flat_map(|source| [4 * source, 0x3000 + 4 * source]);
         for offset in fixed.into_iter().chain(of_sources) {
             for (domain, (level, id)) in DOMAINS.into_iter().enumerate() {
-                // The wire of a detached source shows in QEMU, and not in the specification.
+                // QEMU shows the wire of a detached source; the specification does not.
                 let word = offset.checked_sub(0x1d00).filter(|at| *at < 12).map(|at| at / 4);
                 let mut detached = |source: &u64| self.ours.read(level, 4 * *source, B4) == 1;
                 let in_word = SOURCES.into_iter().filter(|source| Some(source / 32) == word);
@@ -97,14 +98,15 @@ impl Both {
 }
 
 #[test]
-fn the_aplic_answers_and_sends_as_qemus_whatever_is_written() {
+fn the_aplic_agrees_with_qemus_after_any_writes() {
     for round in 0..2 {
         play(round);
     }
 }
 
-/// Every other source is the child's, in the second round the others. QEMU lets a child configure what is not delegated to it, and keep what
-/// has been taken back; the specification does not, so that neither is tried.
+/// Every other source is delegated to the child; in the second round, the others. QEMU lets a child configure
+/// sources that are not delegated to it, and keep sources that were taken back. The specification does not,
+/// so neither is tested.
 fn play(round: usize) {
     let mut both = Both::new();
     let mut random = Rng::stream(round as u64, "platform.against_qemu.aplic");

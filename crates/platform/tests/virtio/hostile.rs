@@ -1,4 +1,5 @@
-//! A driver that breaks every rule: the device answers or asks for a reset; it never panics and never works without end.
+//! A driver that breaks every rule: the device completes requests or needs a reset; it never panics or loops
+//! forever.
 
 use doorbell_platform::DiskConfig;
 use doorbell_sim::AccessSize;
@@ -16,15 +17,15 @@ fn driver() -> Driver<Ours> {
     driver
 }
 
-/// Offers chain 0, and expects that the device needs a reset and says so.
+/// Offers chain 0, and expects that the device needs a reset and reports it.
 fn breaks(mut driver: Driver<Ours>, what: &str) {
     driver.offer(0);
     driver.notify();
     driver.target.settle();
     assert_eq!(driver.get(0x70) & NEEDS_RESET, NEEDS_RESET, "{what}");
-    assert_eq!(driver.get(0x60) & 2, 2, "a change of configuration is told: {what}");
+    assert_eq!(driver.get(0x60) & 2, 2, "a configuration change is signalled: {what}");
     assert_eq!((driver.used_index(), driver.target.disk.stats().broken_rings), (0, 1), "{what}");
-    // It does nothing more before the reset, and everything after it.
+    // It does nothing more before the reset, and works normally after it.
     driver.notify();
     assert_eq!(driver.target.disk.stats().broken_rings, 1);
     assert!(driver.start(VERSION_1, 16));
@@ -32,7 +33,7 @@ fn breaks(mut driver: Driver<Ours>, what: &str) {
 }
 
 #[test]
-fn each_broken_rule_of_the_ring_needs_a_reset() {
+fn each_ring_rule_violation_needs_a_reset() {
     type Break = fn(&mut Driver<Ours>);
     let ways: [(&str, Break); 13] = [
         ("a loop", |d| {
@@ -41,7 +42,7 @@ fn each_broken_rule_of_the_ring_needs_a_reset() {
         }),
         ("a chain to itself", |d| d.descriptor(DESC, 0, DATA, 16, NEXT, 0)),
         ("a next beyond the table", |d| d.descriptor(DESC, 0, DATA, 16, NEXT, 16)),
-        ("a read behind a write", |d| {
+        ("a readable buffer after a writable one", |d| {
             d.descriptor(DESC, 0, DATA, 16, NEXT | WRITE, 1);
             d.descriptor(DESC, 1, DATA, 16, 0, 0);
         }),
@@ -97,7 +98,7 @@ fn an_available_index_that_jumps_or_a_ring_outside_ram_needs_a_reset() {
 }
 
 #[test]
-fn a_queue_that_cannot_be_is_not_made_live() {
+fn a_queue_with_an_invalid_size_or_address_is_not_enabled() {
     for (offset, value) in
         [(0x38, 0), (0x38, 3), (0x38, 512), (0x38, 65536 + 16), (0x80, 8), (0x90, 1), (0xa0, 2)]
     {
@@ -118,7 +119,7 @@ fn a_queue_that_cannot_be_is_not_made_live() {
 }
 
 #[test]
-fn a_request_longer_than_any_is_refused_without_moving_it() {
+fn an_oversized_request_fails_without_a_transfer() {
     let mut driver = driver();
     let header = driver.header(0, IN, 0);
     driver.descriptor(DESC, 0, header, 16, NEXT, 1);
@@ -189,7 +190,7 @@ fn any_move() -> impl Strategy<Value = Move> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn no_rings_make_the_device_panic_or_ask_for_more_than_one_event(moves in prop::collection::vec(any_move(), 1..120)) {
+    fn no_rings_make_the_device_panic_or_request_more_than_one_event(moves in prop::collection::vec(any_move(), 1..120)) {
         let mut driver = driver();
         for step in moves {
             match step {
@@ -216,7 +217,7 @@ proptest! {
             prop_assert!(driver.target.wakes.len() <= 1);
             let saved = driver.target.disk.save();
             prop_assert_eq!(driver.target.disk.wake_at(), driver.target.wakes.first().copied());
-            // Every state that a guest can bring about can be saved and taken up again.
+            // Every state that a guest can produce can be saved and restored.
             let mut copy = driver.target.disk.clone();
             let blocks: Vec<u8> = copy.medium().written_data().flatten().copied().collect();
             let mut rest = blocks.as_slice();
