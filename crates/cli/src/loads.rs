@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use doorbell_bench::{
-    NO_TRAFFIC, PointSummary, Ran, ResultFolder, Results, RunConfig, RunSummary, changes, limit, named,
+    NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, changes, limit,
+    named,
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
-use doorbell_report::{Beside, html_with};
+use doorbell_report::{PageLinks, html_with};
 
 use crate::exit::Asked;
 use crate::inputs;
@@ -48,7 +49,7 @@ pub struct Loads<'a> {
     points: Vec<PointSummary>,
     meanings: BTreeMap<String, String>,
     /// What runs: known from the first load that is done.
-    ran: Ran,
+    ran: RunIdentity,
 }
 
 impl<'a> Loads<'a> {
@@ -99,7 +100,7 @@ impl<'a> Loads<'a> {
         config: &RunConfig,
         summary: PointSummary,
         meanings: BTreeMap<String, String>,
-        ran: Ran,
+        ran: RunIdentity,
     ) -> anyhow::Result<()> {
         self.ran = ran;
         if self.asked > 1 {
@@ -134,7 +135,7 @@ impl<'a> Loads<'a> {
         match summary.points.as_slice() {
             [point] if point.rate == NO_TRAFFIC => {
                 outln!("{}", without_traffic(self.name, point));
-                out!("{}{}", doorbell_report::asked_text(point), doorbell_report::profile_text(point));
+                out!("{}{}", doorbell_report::unsupported_text(point), doorbell_report::profile_text(point));
             }
             _ => out!("{}", doorbell_report::table(&summary)),
         }
@@ -181,11 +182,11 @@ impl<'a> Loads<'a> {
         let json = folder.write_summary(&summary)?;
         let stacks = stacks(folder.path());
         let beside = match (self.asked, is_whole) {
-            (1, _) => Beside { stacks, ..Beside::default() },
-            (_, false) => Beside { stacks, ..Beside::up(1, ALL_LOADS) },
+            (1, _) => PageLinks { stacks, ..PageLinks::default() },
+            (_, false) => PageLinks { stacks, ..PageLinks::up(1, ALL_LOADS) },
             (_, true) => {
                 let loads = (0..self.points.len()).map(|index| format!("{}/report.html", load(index)));
-                Beside { loads: loads.collect(), ..Beside::default() }
+                PageLinks { loads: loads.collect(), ..PageLinks::default() }
             }
         };
         folder.write("report.html", &html_with(&summary, &folder.config_text()?, &beside))?;

@@ -22,7 +22,7 @@ fn the_table_of_six_loads() {
     14.880   7.619    9.386   4.806    36.922       53.1k   1,873    180.40   191.80   203.50
 
     Most delivered: 9.412 Mpps (4.819 Gbps) of 10.000 Mpps offered.
-    Limit: the core, for which full FIFOs waited, by 96.6 % of the frames lost at 14.880 Mpps.
+    Limit: the core (receive FIFOs full for lack of descriptors): 96.6 % of the frames lost at 14.880 Mpps.
     No frame lost to: tx, fetch, other, link, guest.
     Measured for 60.0 ms of simulated time in all; 12.2 s of host time.
     ");
@@ -40,7 +40,7 @@ fn a_run_of_which_nothing_came_back() {
     1.000   0.512    0.000   0.000    100.000       9,488     512      –     –     –
 
     No frame came back.
-    Limit: the core, for which full FIFOs waited, by 94.9 % of the frames lost at 1.000 Mpps.
+    Limit: the core (receive FIFOs full for lack of descriptors): 94.9 % of the frames lost at 1.000 Mpps.
     No frame lost to: tx, fetch, data, other, link.
     Measured for 10.0 ms of simulated time in all; 610 ms of host time.
     ");
@@ -75,7 +75,7 @@ fn a_point_in_a_few_lines() {
       lost          36.922 %                            54,940 frames
         core        35.663 %                            53,067 frames
         data         1.259 %                             1,873 frames
-      Limit: the core, for which full FIFOs waited, by 96.6 % of the frames lost at 14.880 Mpps.
+      Limit: the core (receive FIFOs full for lack of descriptors): 96.6 % of the frames lost at 14.880 Mpps.
       latency     p50 180 µs   p90 186 µs   p99 192 µs   p99.9 196 µs   max 204 µs
                   min 1.87 µs   mean 186 µs   standard deviation 4.56 µs
       cores       1.31 instructions a cycle, 419 a delivered packet
@@ -94,7 +94,7 @@ fn a_silent_point_in_a_few_lines() {
       lost         100.000 %                            10,000 frames
         core        94.880 %                             9,488 frames
         guest        5.120 %                               512 frames
-      Limit: the core, for which full FIFOs waited, by 94.9 % of the frames lost at 1.000 Mpps.
+      Limit: the core (receive FIFOs full for lack of descriptors): 94.9 % of the frames lost at 1.000 Mpps.
       latency     no frame came back
       cores       1.31 instructions a cycle, – a delivered packet
       host        610 ms, 64.4 million guest instructions a second
@@ -194,7 +194,7 @@ fn a_load_that_was_not_steady_is_marked_and_stands_for_nothing() {
     let one = summary_text(&summary.points[4]);
     assert!(one.contains("  * 10.000 Mpps: not steady: latency rises"), "{one}");
     assert!(
-        one.contains("Limit: not known yet; queues still changed at 10.000 Mpps, and nothing was lost."),
+        one.contains("Limit: unknown; queues were still changing at 10.000 Mpps, and no frame was lost."),
         "{one}"
     );
     summary.points = vec![summary.points.remove(4), summary.points.remove(3)];

@@ -207,7 +207,7 @@ pub(crate) fn summarise(
         steady: window.steady,
         memory_over_time: window.memory,
         beside,
-        ..PointSummary::of_window(figures, frame_size)
+        ..PointSummary::from_window(figures, frame_size)
     };
     let measured = measured(&point, &window.queues, config.run.asked());
     point.set_measured(measured);

@@ -16,7 +16,7 @@ use crate::testbed::boot_turn::BootTurn;
 use crate::testbed::control::Control;
 use crate::testbed::init_log::{self, InitLog};
 use crate::testbed::system::System;
-use doorbell_results::{PlayedTrace, Ran};
+use doorbell_results::{PlayedTrace, RunIdentity};
 use doorbell_sim::Ps;
 
 /// How often an application that calls itself ready is asked whether its links are up.
@@ -224,8 +224,8 @@ impl<P: Plan> Testbed<P> {
     }
 
     /// What runs, for results.
-    pub fn ran(&self) -> Ran {
-        Ran {
+    pub fn ran(&self) -> RunIdentity {
+        RunIdentity {
             doorbell_commit: self.commit.to_owned(),
             images: self.plan.images().iter().map(Image::provenance).collect(),
             boot: format!("{:016x}", self.checkpoint.hash()),

@@ -1,39 +1,40 @@
-//! What ran: the simulator, the images and their packages, and the boot, so that two results can be told apart.
+//! Identity of a run: simulator version, images and packages, boot and traces, to distinguish results.
 
 use serde::{Deserialize, Serialize};
 
 use crate::played::PlayedTrace;
 
-/// What ran: enough to tell whether two results are of the same simulator and the same software.
+/// Identity of a run: enough to decide whether two results used the same simulator and the same software.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ran {
-    /// Doorbell's commit, with `-dirty` if the source had been changed; `unknown` if it was not built in a checkout.
+pub struct RunIdentity {
+    /// Doorbell's commit, with `-dirty` if the source was modified; `unknown` if it was not built in a
+    /// checkout.
     pub doorbell_commit: String,
     /// Each node's image: kernel, DPDK and packages with their versions and hashes.
     #[serde(default)]
     pub images: Vec<Provenance>,
-    /// Hash of the checkpoint from which the measurement started, as 16 hexadecimal digits: what the boot left. Empty where nothing was
-    /// booted.
+    /// Hash of the checkpoint from which the measurement started, as 16 hexadecimal digits; it covers the
+    /// state after boot. Empty if nothing was booted.
     pub boot: String,
     /// The traces that were played instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<PlayedTrace>,
 }
 
-impl Ran {
-    /// Whether the file says it; files of the first version do not.
+impl RunIdentity {
+    /// Whether the file has this information; files of the first version do not.
     pub fn is_known(&self) -> bool {
         !self.doorbell_commit.is_empty()
     }
 }
 
-/// What is known of an image's origin, for a result's summary.
+/// An image's origin, as recorded in a result's summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provenance {
     /// The image's name.
     pub image: String,
-    /// A hash of all that it holds: the same for two images that are the same, byte for byte.
+    /// A hash of all its files: equal for identical images.
     pub image_sha256: String,
     /// SHA-256 of the recipe's files.
     pub recipe_sha256: String,
@@ -41,7 +42,7 @@ pub struct Provenance {
     pub suite: String,
     /// Debian's name of the guest's architecture.
     pub architecture: String,
-    /// The kernel's release, as `uname -r` says in the guest.
+    /// The kernel's release, as `uname -r` prints it in the guest.
     pub kernel_release: String,
     /// The version of the kernel's package.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,14 +50,15 @@ pub struct Provenance {
     /// The version of DPDK's packages, if the image has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dpdk_version: Option<String>,
-    /// What compiled the image's own programs, if it has any.
+    /// The compiler of the image's own programs, if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compiler: Option<String>,
-    /// The packages that the recipe names, the kernel's and libc's, by name. All of them are in the image's manifest.
+    /// The packages that the recipe names, the kernel's and libc's, by name. The image's manifest has all
+    /// packages.
     pub packages: Vec<PackageVersion>,
 }
 
-/// A package, as a result tells it.
+/// A package, as recorded in a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PackageVersion {
