@@ -4,8 +4,8 @@ use crate::memory::{AccessKind, CoreAccess, LINE_BYTES, Walk};
 use crate::op::{Op, OpClass};
 use crate::ports::PhysAddr;
 
-/// State that warms up. `walk` returns the page-table entries that a walk for an address reads; it is called
-/// only on a TLB miss.
+/// Caches, TLBs and predictors during functional warm-up. `walk` returns the page-table entries that a walk
+/// for an address reads; it is called only on a TLB miss.
 pub trait Learner {
     /// Records an instruction at `pc`, fetched from `fetch`. Consecutive instructions in one page and one
     /// line count once.
