@@ -27,11 +27,11 @@ const WARM_UP: usize = 500_000;
 
 /// Overrides of the preset `server` that match ChampSim's configuration.
 ///
-/// In ChampSim a load takes at least six cycles, and the refill after a misprediction four cycles more than in
-/// `server`. All units have a latency of one cycle, and there are four of each kind. Addresses are known at dispatch,
-/// store data are forwarded at once, and any number of stores can drain. The predictor tables have these sizes, and
-/// caches use LRU. A line is written into its array one cycle after its arrival. DRAM addresses have ChampSim's bit
-/// order, with all row bits in the bank hash.
+/// In ChampSim a load takes at least six cycles, and the refill after a misprediction four cycles more than
+/// in `server`. All units have a latency of one cycle, and there are four of each kind. Addresses are known
+/// at dispatch, store data are forwarded at once, and any number of stores can drain. The predictor tables
+/// have these sizes, and caches use LRU. A line is written into its array one cycle after its arrival. DRAM
+/// addresses have ChampSim's bit order, with all row bits in the bank hash.
 const SAME: &[&str] = &[
     "pipeline.front_end_depth=9",
     "pipeline.fetch_queue=64",
@@ -62,8 +62,8 @@ const SAME: &[&str] = &[
 
 /// Further overrides for ChampSim's decoded-instruction buffer and 4 KiB pages (`tools/champsim-own.json`).
 ///
-/// ChampSim's page-table-entry caches have 46 entries in all. A hit in the decoded-instruction buffer saves the five
-/// cycles of the L1I, so these must not be part of `front_end_depth` here.
+/// ChampSim's page-table-entry caches have 46 entries in all. A hit in the decoded-instruction buffer saves
+/// the five cycles of the L1I, so these must not be part of `front_end_depth` here.
 const OWN: &[&str] = &[
     "pipeline.decoded.sets=32",
     "pipeline.decoded.ways=8",

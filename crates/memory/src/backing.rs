@@ -21,7 +21,7 @@ pub trait MainMemory {
     fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps;
     /// Sets the current time. Few requests will come from before `behind`, so bookings before it may be
     /// dropped.
-    fn come_to(&mut self, _now: Ps, _behind: Ps) {}
+    fn advance_to(&mut self, _now: Ps, _behind: Ps) {}
     /// Number of the channel that holds a line.
     fn channel(&self, _addr: PhysAddr) -> usize {
         0
@@ -43,8 +43,8 @@ impl MainMemory for Dram {
         Dram::write(self, now, addr)
     }
 
-    fn come_to(&mut self, now: Ps, behind: Ps) {
-        Dram::come_to(self, now, behind);
+    fn advance_to(&mut self, now: Ps, behind: Ps) {
+        Dram::advance_to(self, now, behind);
     }
 
     fn channel(&self, addr: PhysAddr) -> usize {
@@ -92,7 +92,7 @@ impl MainMemory for FlatMemory {
         self.busy.book(now, self.line_time).saturating_add(self.line_time)
     }
 
-    fn come_to(&mut self, _now: Ps, behind: Ps) {
+    fn advance_to(&mut self, _now: Ps, behind: Ps) {
         self.busy.forget_before(behind.saturating_sub(BEHIND).0);
     }
 

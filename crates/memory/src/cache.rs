@@ -88,8 +88,8 @@ impl Cache {
     }
 
     /// Enables [`Tags::quick_use`] if the configuration allows it.
-    pub fn be_quick(mut self) -> Cache {
-        self.quick = !self.prefetcher.is_on() && self.tags.be_quick();
+    pub fn enable_quick(mut self) -> Cache {
+        self.quick = !self.prefetcher.is_on() && self.tags.enable_quick();
         self
     }
 

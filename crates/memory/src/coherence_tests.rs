@@ -30,7 +30,7 @@ fn config(answers: Answers) -> MemoryConfig {
 }
 
 /// From a request to the end of the LLC's look-up, and from there back with the first half of a line.
-const LOOKED: u64 = 2 + 12 + 6 + 20;
+const LOOKUP: u64 = 2 + 12 + 6 + 20;
 const BACK: u64 = 6;
 /// From the look-up to a snoop's response, without a line and with one, which takes two cycles of its link.
 const ANSWER: u64 = 3 + 6 + 9;
@@ -66,23 +66,23 @@ fn a_line_owned_by_another_core_takes_three_or_four_hops() {
         store(&mut system, 0, 1_000);
         assert_eq!(
             load(&mut system, 1, 2_000),
-            transfer(2_000 + LOOKED + LINE + hop + BACK),
+            transfer(2_000 + LOOKUP + LINE + hop + BACK),
             "it is modified"
         );
         assert_eq!(load(&mut system, 1, 3_000).at, 3_002);
         // Now both may read it, and the LLC has the newest copy: a store waits for one acknowledgement.
         assert_eq!(
             store(&mut system, 1, 4_000),
-            transfer(4_000 + LOOKED + ANSWER + hop + BACK),
+            transfer(4_000 + LOOKUP + ANSWER + hop + BACK),
             "an upgrade"
         );
-        assert_eq!(store(&mut system, 0, 5_000), transfer(5_000 + LOOKED + LINE + hop + BACK), "to write it");
+        assert_eq!(store(&mut system, 0, 5_000), transfer(5_000 + LOOKUP + LINE + hop + BACK), "to write it");
         system.check_invariants().unwrap();
         // A line that was only read is snooped as well: its owner might have written it.
         let other = 1 << 16;
         access(&mut system, 0, 6_000, AccessKind::Load, other);
         let read = access(&mut system, 1, 7_000, AccessKind::Load, other);
-        assert_eq!(read, transfer(7_000 + LOOKED + LINE + hop + BACK), "it is exclusive");
+        assert_eq!(read, transfer(7_000 + LOOKUP + LINE + hop + BACK), "it is exclusive");
         // A third core would hit the LLC.
         let stats = system.stats();
         assert_eq!((stats.harts[1].sharing.hit, stats.harts[1].sharing.hitm), (1, 1));
@@ -98,14 +98,14 @@ fn a_store_waits_for_the_last_sharer_and_one_snoop_leaves_per_cycle() {
             load(&mut system, hart, 1_000 * (1 + hart as u64));
         });
         let others = harts as u64 - 1;
-        let expected = 100_000 + LOOKED + ANSWER + (others - 1) + BACK;
+        let expected = 100_000 + LOOKUP + ANSWER + (others - 1) + BACK;
         assert_eq!(store(&mut system, 0, 100_000).at, expected, "{harts} harts");
         // For a hart that does not have the line, it comes from the LLC meanwhile.
         let mut system = system_of(&config(Answers::Direct), harts + 1);
         (0..harts).for_each(|hart| {
             load(&mut system, hart, 1_000 * (1 + hart as u64));
         });
-        let expected = 100_000 + LOOKED + ANSWER + others + BACK;
+        let expected = 100_000 + LOOKUP + ANSWER + others + BACK;
         assert_eq!(store(&mut system, harts, 100_000), Served { at: expected, level: Level::Llc });
         system.check_invariants().unwrap();
     }
@@ -118,7 +118,7 @@ fn queued_stores_to_one_line_are_a_snoop_and_a_crossing_apart() {
         let mut system = system_of(&config(answers), harts);
         store(&mut system, 0, 1_000);
         let first = store(&mut system, 1, 2_000).at;
-        assert_eq!(first, 2_000 + LOOKED + LINE + hop + BACK);
+        assert_eq!(first, 2_000 + LOOKUP + LINE + hop + BACK);
         // All requests are issued before the first gets the line: each waits for the previous one.
         for hart in 2..harts {
             let at = store(&mut system, hart, 2_000 + hart as u64).at;
@@ -132,18 +132,18 @@ fn a_device_waits_for_the_owner_or_for_all_sharers() {
     let access = DmaAccess::plain(0, DmaKind::RxData, 0);
     let ps = |cycles: u64| Ps(cycles * 500);
     // From the request to the look-up, and back; a line takes one cycle of the root complex's link.
-    let (looked, back) = (10 + 20, 10);
+    let (lookup, back) = (10 + 20, 10);
     let mut system = system_of(&config(Answers::Direct), 4);
     store(&mut system, 0, 1_000);
     let read = system.device_read(ps(2_000), PhysAddr(BASE), 64, access);
-    assert_eq!(read, ps(2_000 + looked + LINE + 6 + back), "the owner has it");
+    assert_eq!(read, ps(2_000 + lookup + LINE + 6 + back), "the owner has it");
     (1..4).for_each(|hart| {
         load(&mut system, hart, 2_000 + 1_000 * hart as u64);
     });
     let write = system.device_write(ps(9_000), PhysAddr(BASE), 64, access);
-    assert_eq!(write, ps(9_000 + looked + ANSWER + 3 + 6), "four copies are invalidated");
+    assert_eq!(write, ps(9_000 + lookup + ANSWER + 3 + 6), "four copies are invalidated");
     let write = system.device_write(ps(9_500), PhysAddr(BASE), 64, access);
-    assert_eq!(write, ps(9_500 + looked), "no copies");
+    assert_eq!(write, ps(9_500 + lookup), "no copies");
     system.check_invariants().unwrap();
 }
 
@@ -168,18 +168,19 @@ fn a_full_directory_invalidates_the_copies_of_the_least_recently_used_line() {
     );
     // The dirty line is in the LLC now.
     let back = access(&mut system, 1, 23_000, AccessKind::Load, at(1));
-    assert_eq!(back, Served { at: 23_000 + LOOKED + BACK, level: Level::Llc });
+    assert_eq!(back, Served { at: 23_000 + LOOKUP + BACK, level: Level::Llc });
 }
 
 #[test]
 fn invalid_directory_parameters_are_rejected() {
     let mut config = config(Answers::Direct);
     (config.coherence.entries, config.coherence.ways) = (1000, 12);
-    let says = "coherence.entries is 1000; with 12 ways it must be 12 · a power of two, such as 1536";
-    assert_eq!(config.validate(2).unwrap_err(), says);
+    let message = "coherence.entries is 1000; with 12 ways it must be 12 · a power of two, such as 1536";
+    assert_eq!(config.validate(2).unwrap_err(), message);
     (config.coherence.entries, config.llc.slices) = (12, 4);
-    let says = "coherence.entries is 12; with 12 ways in 4 slices it must be 48 · a power of two, such as 48";
-    assert_eq!(config.validate(2).unwrap_err(), says);
+    let message =
+        "coherence.entries is 12; with 12 ways in 4 slices it must be 48 · a power of two, such as 48";
+    assert_eq!(config.validate(2).unwrap_err(), message);
     (config.coherence.entries, config.coherence.snoop) = (0, 1001);
     assert_eq!(config.validate(2).unwrap_err(), "coherence.snoop is 1001; it must be from 0 to 1000");
 }

@@ -308,8 +308,8 @@ impl LlcConfig {
     fn validate(&self) -> Result<(), String> {
         let slices = self.slices;
         if !SLICES.contains(&slices) {
-            let known = SLICES.map(|slices| slices.to_string()).join(", ");
-            return Err(format!("llc.slices is {slices}; it must be one of {known}"));
+            let valid = SLICES.map(|slices| slices.to_string()).join(", ");
+            return Err(format!("llc.slices is {slices}; it must be one of {valid}"));
         }
         let cache = self.cache();
         cache.validate_in_slices(slices).map_err(|problem| format!("llc.{problem}"))?;

@@ -23,7 +23,7 @@ mod software_prefetch;
 
 /// Origin of a request to the level below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum Origin {
     Demand,
     Prefetch,
 }
@@ -37,7 +37,7 @@ pub(crate) struct LineRequest {
     pub own: bool,
     /// The request is an instruction fetch.
     pub code: bool,
-    pub why: Why,
+    pub origin: Origin,
     /// Bit mask of the words of the line that are accessed.
     pub words: u8,
 }
@@ -50,9 +50,9 @@ pub(crate) struct LineResponse {
     /// State granted to the hart, and class of the line.
     pub flags: Flags,
     /// When the L2 look-up was done.
-    looked: u64,
+    lookup_done: u64,
     /// The L2 missed, or this was the first use of a prefetched line.
-    news: bool,
+    trigger: bool,
 }
 
 impl<M: MainMemory> MemorySystem<M> {
@@ -105,7 +105,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l1.tags.set_flags(slot, flags);
         }
         if own && flags.is_watched() {
-            self.sharing.stored(h, line, word(access.addr));
+            self.sharing.record_store(h, line, word(access.addr));
         }
         l1.tags.touch(slot);
         let normal = begin + l1.latency;
@@ -175,7 +175,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let l1 = self.harts[h].l1(code);
         let noticed = begin + l1.latency;
         let out = if TIMED { l1.admit(noticed) } else { 0 };
-        let request = LineRequest { hart: h, line, own, code, why: Why::Demand, words: word(access.addr) };
+        let request =
+            LineRequest { hart: h, line, own, code, origin: Origin::Demand, words: word(access.addr) };
         let answer = self.request_for_l1::<TIMED>(request, out, upgrade);
         let l1 = self.harts[h].l1(code);
         l1.stats.missed(answer.flags.class());
@@ -200,7 +201,7 @@ impl<M: MainMemory> MemorySystem<M> {
         access: CoreAccess,
     ) -> Served {
         let words = word(access.addr);
-        let request = LineRequest { hart: h, line, own: false, code: false, why: Why::Demand, words };
+        let request = LineRequest { hart: h, line, own: false, code: false, origin: Origin::Demand, words };
         self.harts[h].stats.walks_at_l2 += 1;
         let answer = self.request_l2::<TIMED>(request, cycle);
         self.account::<TIMED>(h, (line, access.kind), answer.flags, answer.level, cycle, answer.at);
@@ -229,20 +230,23 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// A request that reaches the L2 at `t`.
     fn request_l2<const TIMED: bool>(&mut self, request: LineRequest, t: u64) -> LineResponse {
-        let demand = request.why == Why::Demand;
+        let demand = request.origin == Origin::Demand;
         let l2 = &mut self.harts[request.hart].l2;
-        let looked = if TIMED { l2.port(t) + l2.latency } else { 0 };
+        let lookup_done = if TIMED { l2.port(t) + l2.latency } else { 0 };
         l2.stats.prefetch_requests += u64::from(!demand);
         let Some(slot) = l2.tags.find(request.line) else {
-            return self.miss_l2::<TIMED>(request, looked, false);
+            return self.miss_l2::<TIMED>(request, lookup_done, false);
         };
         let mut flags = l2.tags.flags(slot);
         if request.own && !flags.is_writable() {
-            return self.miss_l2::<TIMED>(request, looked, true);
+            return self.miss_l2::<TIMED>(request, lookup_done, true);
         }
         l2.tags.touch(slot);
-        let (at, level, merged) =
-            if TIMED { l2.arrival(slot, request.line, looked, Level::L2) } else { (0, Level::L2, false) };
+        let (at, level, merged) = if TIMED {
+            l2.arrival(slot, request.line, lookup_done, Level::L2)
+        } else {
+            (0, Level::L2, false)
+        };
         let first_use = demand && flags.is_prefetched();
         if demand {
             *if merged { &mut l2.stats.merges } else { &mut l2.stats.hits } += 1;
@@ -255,27 +259,27 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.tags.set_flags(slot, flags);
             self.devices.fresh_used_by_core += 1;
         }
-        LineResponse { at, level, flags, looked, news: first_use }
+        LineResponse { at, level, flags, lookup_done, trigger: first_use }
     }
 
-    /// A request that misses the L2, whose look-up is done at `looked`. `upgrade`: the line is present but
+    /// A request that misses the L2, whose look-up is done at `lookup_done`. `upgrade`: the line is present but
     /// read-only.
     fn miss_l2<const TIMED: bool>(
         &mut self,
         request: LineRequest,
-        looked: u64,
+        lookup_done: u64,
         upgrade: bool,
     ) -> LineResponse {
-        let out = if TIMED { self.harts[request.hart].l2.admit(looked) } else { 0 };
+        let out = if TIMED { self.harts[request.hart].l2.admit(lookup_done) } else { 0 };
         let requested = if TIMED { self.to_shared(request.hart, out) } else { 0 };
         if TIMED {
-            self.come_to(self.to_shared(request.hart, self.harts[request.hart].l2.now));
+            self.advance_cycle(self.to_shared(request.hart, self.harts[request.hart].l2.now));
         }
         let got = self.request_llc::<TIMED>(request, requested, upgrade);
         let response = self.harts[request.hart].l2.response;
         let at = if TIMED { self.to_core(request.hart, got.at) + response } else { 0 };
         let l2 = &mut self.harts[request.hart].l2;
-        if request.why == Why::Demand {
+        if request.origin == Origin::Demand {
             l2.stats.missed(got.flags.class());
             l2.stats.upgrades += u64::from(upgrade);
             if !upgrade {
@@ -300,7 +304,7 @@ impl<M: MainMemory> MemorySystem<M> {
             let until = free.max(self.to_core(request.hart, got.free));
             self.harts[request.hart].l2.hold(request.line, out, until);
         }
-        LineResponse { at, level: got.level, flags: got.flags, looked, news: true }
+        LineResponse { at, level: got.level, flags: got.flags, lookup_done, trigger: true }
     }
 
     /// Fills the response into the L1. The miss register has been held since `out`.
@@ -315,11 +319,11 @@ impl<M: MainMemory> MemorySystem<M> {
         let l1 = if request.code { l1i } else { l1d };
         // A line that is dirty in the level below is clean here, but writable.
         let state = match answer.flags.state() {
-            _ if request.own && request.why == Why::Demand => Flags::MODIFIED,
+            _ if request.own && request.origin == Origin::Demand => Flags::MODIFIED,
             Flags::MODIFIED => Flags::EXCLUSIVE,
             state => state,
         };
-        let prefetched = request.why == Why::Prefetch;
+        let prefetched = request.origin == Origin::Prefetch;
         let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
         let flags = flags.with_watched(answer.flags.is_watched());
         let mut free = answer.at;
@@ -378,9 +382,9 @@ impl<M: MainMemory> MemorySystem<M> {
         if TIMED {
             hart.l2.write_line(ready.0);
         }
-        self.came(h, line);
+        self.add_sharer(h, line);
         let Some(mut evicted) = evicted else { return ready.0 };
-        self.left(h, evicted.line);
+        self.remove_sharer(h, evicted.line);
         let hart = &mut self.harts[h];
         // The L2 includes the L1s.
         hart.l1i.take_away_line(evicted.line);
@@ -433,16 +437,16 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let level = hart.l2.tags.ready(slot).1;
         hart.l2.give_up(slot);
-        self.left(h, evicted.line);
+        self.remove_sharer(h, evicted.line);
         self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags, level }, ready)
     }
 
     /// Trains the L1's prefetcher with an access whose L1 look-up was done at `t`, and issues its prefetches.
     #[inline(never)]
-    fn prefetch_l1<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, t: u64, news: bool) {
+    fn prefetch_l1<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, t: u64, trigger: bool) {
         let code = access.kind == AccessKind::Fetch;
         let offset = self.ram.offset(access.addr);
-        let targets: Targets = self.harts[h].l1(code).prefetcher.train(access.pc, offset, news);
+        let targets: Targets = self.harts[h].l1(code).prefetcher.train(access.pc, offset, trigger);
         let lines = self.ram.lines;
         for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
             let l1 = self.harts[h].l1(code);
@@ -454,7 +458,7 @@ impl<M: MainMemory> MemorySystem<M> {
                 continue;
             }
             l1.stats.prefetches += 1;
-            let request = LineRequest { hart: h, line, own: false, code, why: Why::Prefetch, words: 0 };
+            let request = LineRequest { hart: h, line, own: false, code, origin: Origin::Prefetch, words: 0 };
             let answer = self.request_for_l1::<TIMED>(request, t, false);
             self.fill_l1::<TIMED>(request, &answer, t, false);
         }
@@ -470,8 +474,8 @@ impl<M: MainMemory> MemorySystem<M> {
 
     #[inline(never)]
     fn prefetch_l2_on<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
-        let (offset, t) = (self.ram.offset(access.addr), answer.looked);
-        let targets = self.harts[h].l2.prefetcher.train(access.pc, offset, answer.news);
+        let (offset, t) = (self.ram.offset(access.addr), answer.lookup_done);
+        let targets = self.harts[h].l2.prefetcher.train(access.pc, offset, answer.trigger);
         let lines = self.ram.lines;
         for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
             let l2 = &mut self.harts[h].l2;
@@ -485,7 +489,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.stats.prefetches += 1;
             let code = access.kind == AccessKind::Fetch;
             self.miss_l2::<TIMED>(
-                LineRequest { hart: h, line, own: false, code, why: Why::Prefetch, words: 0 },
+                LineRequest { hart: h, line, own: false, code, origin: Origin::Prefetch, words: 0 },
                 t,
                 false,
             );

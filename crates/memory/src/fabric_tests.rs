@@ -119,7 +119,7 @@ fn routes_are_shortest_paths_and_connect_their_stops() {
 
 /// Cores and interconnect at 2 GHz: L1 2, L2 12, interconnect 6 each way, LLC 20, memory 100; two cycles per
 /// line.
-const LOOKED: u64 = 2 + 12 + 6 + 20;
+const LOOKUP: u64 = 2 + 12 + 6 + 20;
 const BACK: u64 = 6;
 
 /// Distance from one stop to another.
@@ -139,7 +139,7 @@ fn a_hit_adds_the_hops_to_the_slice_and_a_miss_also_those_to_the_controller() {
             let there = far(&system, here, home) + far(&system, home, here);
             let served = access(&mut system, core, now, AccessKind::Load, line);
             let memory = 100 + far(&system, home, controller) + far(&system, controller, home);
-            assert_eq!(served, Served { at: now + LOOKED + there + memory + BACK, level: Level::Dram });
+            assert_eq!(served, Served { at: now + LOOKUP + there + memory + BACK, level: Level::Dram });
             // After a device's write the line is only in the LLC. Its bytes occupy several cycles of a link;
             // the last one counts.
             now += 1_000;
@@ -147,7 +147,7 @@ fn a_hit_adds_the_hops_to_the_slice_and_a_miss_also_those_to_the_controller() {
             let link = u64::from(home != 0);
             assert_eq!(visible, now + 10 + far(&system, 0, home) + link + 20 + 20, "with a snoop");
             let served = access(&mut system, core, now + 500, AccessKind::Load, line);
-            assert_eq!(served, Served { at: now + 500 + LOOKED + there + BACK, level: Level::Llc });
+            assert_eq!(served, Served { at: now + 500 + LOOKUP + there + BACK, level: Level::Llc });
         }
         assert_eq!(system.fabric().unwrap().stats_until(u64::MAX).wait_cycles, 0, "no contention");
     }
@@ -181,7 +181,7 @@ fn a_line_of_another_core_takes_the_hops_between_requester_slice_and_owner() {
                 }
             };
             let ways = far(&system, requester, home) + far(&system, home, owner) + back;
-            let expected = now + 1_000 + LOOKED + 3 + 6 + 9 + 1 + BACK + ways;
+            let expected = now + 1_000 + LOOKUP + 3 + 6 + 9 + 1 + BACK + ways;
             assert_eq!(
                 served,
                 Served { at: expected, level: Level::Peer },
@@ -203,7 +203,7 @@ fn a_store_waits_for_the_sharer_whose_response_arrives_last() {
     });
     let ways = |turn: u64, sharer| turn + far(&system, 2, sharer) + far(&system, sharer, 0);
     let last = (0..7).map(|turn| ways(turn, turn as u8 + 1)).max().unwrap();
-    let expected = 50_000 + LOOKED + far(&system, 0, 2) + 3 + 6 + 9 + last + BACK;
+    let expected = 50_000 + LOOKUP + far(&system, 0, 2) + 3 + 6 + 9 + last + BACK;
     // One snoop per cycle leaves in the same direction, so snoops do not contend for the ring's links.
     assert_eq!(access(&mut system, 0, 50_000, AccessKind::Store, line).at, expected);
 }

@@ -25,7 +25,7 @@ const SAVED_MAX: usize = 1 << 20;
 
 /// An entry held for an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct HeldEntry {
     /// Start of the interval.
     pub from: u64,
     /// End of the interval; the entry is free again from then on.
@@ -37,7 +37,7 @@ pub(crate) struct Held {
 /// Intervals in the order of their ends; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
-    held: Vec<Held>,
+    held: Vec<HeldEntry>,
     /// Earliest start.
     from: u64,
     /// Filter of the lines: a bit per value of the line number's last seven bits.
@@ -51,7 +51,7 @@ fn bit(line: u32) -> u128 {
 }
 
 impl Block {
-    fn of(held: Vec<Held>) -> Block {
+    fn of(held: Vec<HeldEntry>) -> Block {
         let from = held.iter().map(|held| held.from).min().unwrap_or(u64::MAX);
         let lines = held.iter().fold(0, |lines, held| lines | bit(held.line));
         Block { held, from, lines }
@@ -68,7 +68,7 @@ impl Block {
     }
 
     #[inline]
-    fn insert(&mut self, entry: Held) {
+    fn insert(&mut self, entry: HeldEntry) {
         let behind = self.held.iter().rev().take_while(|held| held.until > entry.until).count();
         self.held.insert(self.held.len() - behind, entry);
         self.from = self.from.min(entry.from);
@@ -85,7 +85,7 @@ pub(crate) struct InFlight {
     /// End of the last interval.
     last: u64,
     /// An empty list kept for reuse.
-    spare: Vec<Held>,
+    spare: Vec<HeldEntry>,
     state: InFlightState,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct InFlight {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InFlightState {
     /// The blocks; filled in only when saving.
-    held: Vec<Vec<Held>>,
+    held: Vec<Vec<HeldEntry>>,
     /// Latest end of all dropped intervals.
     dropped: u64,
     /// An interval in which all entries are in use, cached so that a long queue is not walked repeatedly.
@@ -126,7 +126,7 @@ impl InFlight {
     /// The same if `waiting` entries are reserved for requests not booked yet. If they take all entries, the
     /// request is not delayed.
     #[inline]
-    pub fn admit_beside(&mut self, t: u64, waiting: usize) -> u64 {
+    pub fn admit_with_reserved(&mut self, t: u64, waiting: usize) -> u64 {
         if self.last <= t { t } else { self.first_free(t, self.entries.saturating_sub(waiting)) }
     }
 
@@ -182,7 +182,7 @@ impl InFlight {
         }
         self.state.busy += until - from;
         self.last = self.last.max(until);
-        let entry = Held { from, until, line };
+        let entry = HeldEntry { from, until, line };
         let mut index = self.blocks.len();
         if self.blocks.back().is_none_or(|last| last.first() > until) {
             index = self.blocks.partition_point(|block| block.first() <= until).max(1).min(index);
@@ -195,7 +195,7 @@ impl InFlight {
 
     /// Inserts where the block before `index` is full or there is none.
     #[cold]
-    fn insert_with_room(&mut self, mut index: usize, entry: Held, past: u64) {
+    fn insert_with_room(&mut self, mut index: usize, entry: HeldEntry, past: u64) {
         while index > 1 && self.blocks[0].last() <= past {
             self.drop_first();
             index -= 1;
@@ -230,7 +230,7 @@ impl InFlight {
     }
 
     /// The interval held for `line` that ends after `t`.
-    pub fn find(&self, line: u32, t: u64) -> Option<Held> {
+    pub fn find(&self, line: u32, t: u64) -> Option<HeldEntry> {
         if self.last <= t {
             return None;
         }

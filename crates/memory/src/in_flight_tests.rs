@@ -5,7 +5,7 @@ use doorbell_sim::rng::Rng;
 
 /// All intervals ever held.
 #[derive(Default)]
-struct Plain(Vec<Held>);
+struct Plain(Vec<HeldEntry>);
 
 impl Plain {
     fn admit(&self, t: u64, entries: usize) -> u64 {
@@ -90,14 +90,14 @@ fn near_requests_match_an_unbounded_list_despite_bookings_far_ahead() {
             };
             let waiting = if rng.below(4) == 0 { rng.below(6) as usize } else { 0 };
             let expected = plain.admit(t, (entries as usize).saturating_sub(waiting));
-            let at = if waiting == 0 { file.admit(t) } else { file.admit_beside(t, waiting) };
+            let at = if waiting == 0 { file.admit(t) } else { file.admit_with_reserved(t, waiting) };
             assert_eq!(at, expected, "seed {seed}, request {step}");
             let line = rng.below(200) as u32;
             assert_eq!(file.find(line, t).map(|held| held.until), plain.find(line, t), "seed {seed}");
             let long = if rng.below(200) == 0 { 3_000 } else { 40 * u64::from(entries) };
             let until = at + 1 + rng.below(long);
             file.hold(line, at, until, now - 500);
-            plain.0.push(Held { from: at, until, line });
+            plain.0.push(HeldEntry { from: at, until, line });
             if step % 100 == 0 {
                 let mut copy = InFlight::new(entries);
                 copy.check(&file.save(), 1 << 40).unwrap();
@@ -137,7 +137,7 @@ fn an_invalid_state_is_rejected_and_a_valid_one_restored() {
     assert!(file.check(&bad, 1_000).is_err());
     bad.held = vec![vec![]];
     assert!(file.check(&bad, 1_000).is_err());
-    bad.held = vec![vec![Held { from: 1, until: 2, line: 0 }; BLOCK + 1]];
+    bad.held = vec![vec![HeldEntry { from: 1, until: 2, line: 0 }; BLOCK + 1]];
     assert!(file.check(&bad, 1_000).is_err());
     assert!(file.check(&good, 229).is_err());
 }

@@ -28,7 +28,7 @@ impl Private {
 
 impl Cache {
     /// Checks that lines filled = lines that left + lines present.
-    fn check_books(&self, name: &str) -> Result<(), String> {
+    fn check_fill_count(&self, name: &str) -> Result<(), String> {
         let (fills, there) = (self.stats.fills, self.tags.iter().count() as u64);
         let gone = self.stats.evictions + self.stats.invalidations;
         if fills != gone + there {
@@ -49,11 +49,11 @@ impl<M> MemorySystem<M> {
                 self.check_private_line(index, line)?;
             }
             for (name, cache) in [("an L1I", &hart.l1i), ("an L1D", &hart.l1d), ("an L2", &hart.l2)] {
-                cache.check_books(name)?;
+                cache.check_fill_count(name)?;
             }
         }
         self.check_sharers()?;
-        self.llc.check_books("the LLC")?;
+        self.llc.check_fill_count("the LLC")?;
         self.check_accounts()
     }
 

@@ -5,12 +5,12 @@ use doorbell_sim::memory::{LINE_BYTES, Level};
 
 use crate::backing::MainMemory;
 use crate::class::DataClass;
-use crate::coherence::sharing::Wanted;
-use crate::coherence::snoops::Asker;
-use crate::coherence::{Found, Probe};
+use crate::coherence::sharing::SharingRequest;
+use crate::coherence::snoops::Requester;
+use crate::coherence::{Probe, ProbeResult};
 use crate::config::Inclusion;
-use crate::core_side::{LineRequest, Why};
-use crate::dca::Seen;
+use crate::core_side::{LineRequest, Origin};
+use crate::dca::LineEvent;
 use crate::fabric::{Moment, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Slot};
@@ -35,7 +35,7 @@ struct Lookup {
     home: Stop,
     slot: Option<Slot>,
     /// Copies in other harts' caches.
-    peers: Found,
+    peers: ProbeResult,
     class: DataClass,
     /// State granted to the hart if the copy in the LLC or memory is the newest.
     alone: Flags,
@@ -66,38 +66,38 @@ impl<M: MainMemory> MemorySystem<M> {
             at = self.llc_port(request.line, there) + self.llc.latency;
         }
         let peers = match request.own {
-            _ if self.harts.len() == 1 => Found::default(),
-            true => self.probe(Some(request.hart), request.line, Probe::Take),
+            _ if self.harts.len() == 1 => ProbeResult::default(),
+            true => self.probe(Some(request.hart), request.line, Probe::Invalidate),
             false => self.probe(Some(request.hart), request.line, Probe::Share),
         };
         self.traffic.snoops += u64::from(peers.present);
         self.devices.fresh_used_by_core += u64::from(peers.fresh);
         let slot = self.llc.tags.find(request.line);
-        let prefetch = request.why == Why::Prefetch;
-        self.harts[request.hart].stats.asked(prefetch, request.code, request.own, slot.is_some());
+        let prefetch = request.origin == Origin::Prefetch;
+        self.harts[request.hart].stats.count_llc_request(prefetch, request.code, request.own, slot.is_some());
         let class = match slot {
             Some(slot) => self.llc.tags.flags(slot).class(),
             None => self.class_of(request),
         };
-        self.note_sharing(request, &peers, class);
+        self.record_sharing(request, &peers, class);
         let alone = if request.own || !peers.present { Flags::EXCLUSIVE } else { Flags::SHARED };
         let look = Lookup { at, home, slot, peers, class, alone };
         let (data, level, state, free) = match slot {
             _ if upgrade => self.upgrade::<TIMED>(request, look),
-            _ if peers.dirty => self.bring_from_writer::<TIMED>(request, look),
+            _ if peers.dirty => self.fetch_from_writer::<TIMED>(request, look),
             // The owner may have modified the line silently, so it is snooped.
-            Some(slot) if self.is_newer_above(&peers) => {
+            Some(slot) if self.is_newer_in_private(&peers) => {
                 self.count(request, true, class);
                 self.llc.tags.touch(slot);
                 self.deallocate_exclusive(request, look);
-                (self.bring_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
+                (self.fetch_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
             }
-            Some(slot) => self.bring_from_llc::<TIMED>(request, look, slot),
+            Some(slot) => self.fetch_from_llc::<TIMED>(request, look, slot),
             None if peers.present => {
                 self.count(request, false, class);
-                (self.bring_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
+                (self.fetch_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
             }
-            None => self.bring_from_memory::<TIMED>(request, look),
+            None => self.fetch_from_memory::<TIMED>(request, look),
         };
         let transfer = level == Level::Peer && !upgrade;
         self.traffic.peer_transfers += u64::from(transfer);
@@ -107,32 +107,33 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let (data, free) = match (&self.directory, upgrade) {
             (None, _) | (_, true) => (data, free),
-            _ => self.directed::<TIMED>(request, look, (data, level, free)),
+            _ => self.apply_directory::<TIMED>(request, look, (data, level, free)),
         };
         let flags = state.with_class(class).with_watched(self.sharing.watches(request.line));
         self.answer::<TIMED>(request, data, !upgrade, FromLlc { at: 0, level, flags, free })
     }
 
     #[inline]
-    fn note_sharing(&mut self, request: LineRequest, peers: &Found, class: DataClass) {
+    fn record_sharing(&mut self, request: LineRequest, peers: &ProbeResult, class: DataClass) {
         if self.harts.len() == 1 {
             return;
         }
-        let LineRequest { hart, line, own, words, why, .. } = request;
-        let wanted = Wanted { hart, line, words, own, demand: why == Why::Demand, class };
-        self.sharing.asked(wanted, peers, &mut self.harts[hart].sharing);
+        let LineRequest { hart, line, own, words, origin, .. } = request;
+        let request = SharingRequest { hart, line, words, own, demand: origin == Origin::Demand, class };
+        self.sharing.record_request(request, peers, &mut self.harts[hart].sharing);
     }
 
     /// Directory actions for a line that comes from below at `data` or from another cache: all copies are
     /// invalidated before a write, and the line is tracked.
-    fn directed<const TIMED: bool>(
+    fn apply_directory<const TIMED: bool>(
         &mut self,
         request: LineRequest,
         look: Lookup,
         (mut data, level, free): (Moment, Level, u64),
     ) -> (Moment, u64) {
         if request.own && level != Level::Peer && look.peers.present {
-            let gone = self.copies_gone::<TIMED>(&look.peers, look.moment(), Asker::Core(request.hart));
+            let gone =
+                self.copies_invalidated::<TIMED>(&look.peers, look.moment(), Requester::Core(request.hart));
             data = self.later(data, gone, self.core_stop(request.hart));
         }
         let room = self.track::<TIMED>(request.line, look.at);
@@ -140,22 +141,27 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Returns when the copy of another hart's cache is at hand.
-    fn bring_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Moment {
-        self.line_of_copy::<TIMED>(&look.peers, request.own, look.moment(), Asker::Core(request.hart))
+    fn fetch_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Moment {
+        self.fetch_copy::<TIMED>(&look.peers, request.own, look.moment(), Requester::Core(request.hart))
     }
 
     /// Grants write permission for a line that the hart has, once all other copies are gone.
     fn upgrade<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
-        self.llc.stats.upgrades += u64::from(request.why == Why::Demand);
+        self.llc.stats.upgrades += u64::from(request.origin == Origin::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         let level = if look.peers.present { Level::Peer } else { Level::Llc };
-        (self.copies_gone::<TIMED>(&look.peers, look.moment(), Asker::Core(request.hart)), level, state, 0)
+        (
+            self.copies_invalidated::<TIMED>(&look.peers, look.moment(), Requester::Core(request.hart)),
+            level,
+            state,
+            0,
+        )
     }
 
     /// Another hart has modified the line: it gives up its copy, or also leaves the newest copy in the LLC.
-    fn bring_from_writer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
+    fn fetch_from_writer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.count(request, look.slot.is_some(), look.class);
-        let data = self.bring_from_peer::<TIMED>(request, look);
+        let data = self.fetch_from_peer::<TIMED>(request, look);
         if request.own {
             self.deallocate_exclusive(request, look);
             return (data, Level::Peer, Flags::MODIFIED, 0);
@@ -172,7 +178,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// The LLC has the line.
-    fn bring_from_llc<const TIMED: bool>(
+    fn fetch_from_llc<const TIMED: bool>(
         &mut self,
         request: LineRequest,
         look: Lookup,
@@ -182,7 +188,7 @@ impl<M: MainMemory> MemorySystem<M> {
             true => self.llc.arrival(slot, request.line, look.at, Level::Llc),
             false => (0, Level::Llc, false),
         };
-        if merged && request.why == Why::Demand {
+        if merged && request.origin == Origin::Demand {
             self.llc.stats.merges += 1;
         } else {
             self.count(request, true, look.class);
@@ -216,7 +222,7 @@ impl<M: MainMemory> MemorySystem<M> {
                 let there = self.carry(data.stop, core, data.at, LINE_BYTES).0;
                 self.harts[request.hart].from.take_many(there, 64, self.llc.now).0
             }
-            false => self.acknowledged(data, core),
+            false => self.ack_arrival(data, core),
         };
         FromLlc { at: leaves + self.latency, ..answer }
     }
@@ -231,7 +237,7 @@ impl<M: MainMemory> MemorySystem<M> {
 
     fn count(&mut self, request: LineRequest, hit: bool, class: DataClass) {
         let stats = &mut self.llc.stats;
-        if request.why == Why::Prefetch {
+        if request.origin == Origin::Prefetch {
             stats.prefetch_requests += 1;
             return;
         }
@@ -256,7 +262,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// No cache has the line: it comes from memory, and a copy is kept here unless the LLC is exclusive.
-    fn bring_from_memory<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
+    fn fetch_from_memory<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         let (mut out, mut data, mut merged) = (look.at, look.at, false);
         if TIMED {
             // The line may be in flight for a requester that does not allocate it here.
@@ -264,12 +270,12 @@ impl<M: MainMemory> MemorySystem<M> {
         } else {
             self.traffic.memory_reads += 1;
         }
-        if merged && request.why == Why::Demand {
+        if merged && request.origin == Origin::Demand {
             self.llc.stats.merges += 1;
         } else {
             self.count(request, false, look.class);
         }
-        if request.why == Why::Demand {
+        if request.origin == Origin::Demand {
             self.llc.tags.missed(request.line);
         }
         let mut free = data;
@@ -284,20 +290,21 @@ impl<M: MainMemory> MemorySystem<M> {
         (Moment { at: data, stop: look.home }, Level::Dram, look.alone, free)
     }
 
-    /// Times a memory read of a request that missed the LLC at `looked`. Returns when it has a miss register,
+    /// Times a memory read of a request that missed the LLC at `lookup_done`. Returns when it has a miss register,
     /// when the data are at the LLC, and whether the line was already in flight. If it was not, the caller
     /// must hold the register.
-    pub(crate) fn read_memory(&mut self, line: u32, looked: u64) -> (u64, u64, bool) {
-        if let Some(held) = self.llc.mshrs.find(line, looked) {
+    pub(crate) fn read_memory(&mut self, line: u32, lookup_done: u64) -> (u64, u64, bool) {
+        if let Some(held) = self.llc.mshrs.find(line, lookup_done) {
             // The other request has a later time only because calls are out of time order: fetch the line
             // now.
-            let data = if held.from > looked { looked + (held.until - held.from) } else { held.until };
-            return (looked, data, true);
+            let data =
+                if held.from > lookup_done { lookup_done + (held.until - held.from) } else { held.until };
+            return (lookup_done, data, true);
         }
-        let out = self.llc.admit(looked);
+        let out = self.llc.admit(lookup_done);
         let (home, controller) = (self.home(line), self.memory_stop(line));
-        let asked = self.request(home, controller, out);
-        let back = self.memory.read(self.clock.edge(asked), self.ram.addr(line));
+        let requested = self.request(home, controller, out);
+        let back = self.memory.read(self.clock.edge(requested), self.ram.addr(line));
         self.traffic.memory_reads += 1;
         let back = self.carry(controller, home, self.clock.edge_at_or_after(back), LINE_BYTES).0;
         (out, back + self.llc.response, false)
@@ -350,13 +357,13 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut dirty = evicted.flags.is_dirty();
         let mut fresh = evicted.flags.is_fresh();
         if self.inclusion == Inclusion::Inclusive {
-            let above = self.probe(None, evicted.line, Probe::Take);
+            let above = self.probe(None, evicted.line, Probe::Invalidate);
             dirty |= above.dirty;
             fresh |= above.fresh;
         }
         if fresh {
             self.devices.leaked(evicted.flags.class());
-            self.steering.saw(Seen::Leaked);
+            self.steering.observe(LineEvent::Leaked);
         }
         if !dirty {
             return t;

@@ -9,7 +9,7 @@
 use doorbell_sim::memory::Level;
 
 use crate::backing::MainMemory;
-use crate::coherence::Found;
+use crate::coherence::ProbeResult;
 use crate::fabric::Moment;
 use crate::system::MemorySystem;
 use crate::tags::Slot;
@@ -20,7 +20,7 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         line: u32,
         slot: Option<Slot>,
-        private: &Found,
+        private: &ProbeResult,
         seen: u64,
     ) -> u64 {
         let modified = slot.filter(|slot| self.llc.tags.flags(*slot).is_dirty());
@@ -32,13 +32,13 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         match modified {
-            _ if self.is_newer_above(private) => {
+            _ if self.is_newer_in_private(private) => {
                 let seen = Moment { at: seen, stop: self.home(line) };
-                self.brought::<TIMED>(private, seen)
+                self.fetch_private_copy::<TIMED>(private, seen)
             }
             Some(slot) if TIMED => {
-                let looked = self.llc_port(line, seen) + self.llc.latency;
-                self.llc.arrival(slot, line, looked, Level::Llc).0
+                let lookup_done = self.llc_port(line, seen) + self.llc.latency;
+                self.llc.arrival(slot, line, lookup_done, Level::Llc).0
             }
             Some(_) => 0,
             None => self.read_from_bus::<TIMED>(line, seen),

@@ -46,7 +46,7 @@ impl<T: Copy + Default + PartialEq> Paged<T> {
         self.pages.fill(None);
     }
 
-    /// The values in order, as slices; `None` stands for a slice of zeros.
+    /// The values in order, as slices; `None` is a slice of zeros.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, Option<&[T]>)> {
         let len = |number: usize| (self.len - number * PAGE).min(PAGE);
         let pages = self.pages.iter().enumerate();

@@ -147,14 +147,14 @@ impl Prefetcher {
         self.kind != PrefetchKind::None
     }
 
-    /// Trains on an access at `offset`, in bytes from the start of RAM, by the instruction at `pc`. `fresh`:
+    /// Trains on an access at `offset`, in bytes from the start of RAM, by the instruction at `pc`. `trigger`:
     /// it missed, or was the first use of a prefetched line.
-    pub fn train(&mut self, pc: u64, offset: u64, fresh: bool) -> Targets {
+    pub fn train(&mut self, pc: u64, offset: u64, trigger: bool) -> Targets {
         let mut targets = Targets::default();
         let line = (offset / 64) as u32;
         match self.kind {
             PrefetchKind::None => {}
-            PrefetchKind::NextLine if fresh => {
+            PrefetchKind::NextLine if trigger => {
                 (1..=self.degree).for_each(|n| _ = targets.add(line, i64::from(line) + n))
             }
             PrefetchKind::NextLine => {}

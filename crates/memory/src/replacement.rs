@@ -80,7 +80,7 @@ enum Leader {
 }
 
 /// Order word of an unused set.
-pub(crate) const ORDER_AT_FIRST: u64 = ORDER;
+pub(crate) const INITIAL_ORDER: u64 = ORDER;
 
 /// Replacement state of a cache; see the module. A set's order word is stored with its tags and passed in.
 #[derive(Clone, Debug)]

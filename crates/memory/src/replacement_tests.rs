@@ -160,7 +160,7 @@ fn nru_evicts_the_first_way_not_used_since_the_last_reset() {
 }
 
 /// A cache as in the papers: line and replacement state of each way.
-struct Papers {
+struct PaperModel {
     policy: Replacement,
     sets: u32,
     /// For each set its ways: a line, and its last use, bit or prediction.
@@ -170,10 +170,10 @@ struct Papers {
     bimodal: u64,
 }
 
-impl Papers {
-    fn new(policy: Replacement, sets: u32, ways: usize) -> Papers {
+impl PaperModel {
+    fn new(policy: Replacement, sets: u32, ways: usize) -> PaperModel {
         let ways = vec![vec![None; ways]; sets as usize];
-        Papers { policy, sets, ways, time: 0, misses_of_leaders: 511, bimodal: 0 }
+        PaperModel { policy, sets, ways, time: 0, misses_of_leaders: 511, bimodal: 0 }
     }
 
     fn set(&mut self, line: u32) -> &mut Vec<Option<(u32, u64)>> {
@@ -257,7 +257,7 @@ fn each_policy_evicts_the_line_its_paper_says_for_any_ways_and_invalidations() {
     for (policy, (sets, ways)) in all.into_iter().flat_map(|policy| forms.map(|form| (policy, form))) {
         let mut rng = doorbell_sim::rng::Rng::stream(u64::from(sets * ways), "replacement");
         let mut tags = Tags::new(sets, ways, policy);
-        let mut papers = Papers::new(policy, sets, ways as usize);
+        let mut model = PaperModel::new(policy, sets, ways as usize);
         let lines = u64::from(2 * sets * ways);
         for step in 0..20_000u64 {
             // In turns random lines, a stream through all lines, and lines of two sets only, so that the
@@ -269,11 +269,11 @@ fn each_policy_evicts_the_line_its_paper_says_for_any_ways_and_invalidations() {
             };
             let slot = tags.find(line);
             if rng.below(16) == 0 {
-                papers.invalidate(line);
+                model.invalidate(line);
                 slot.map(|slot| tags.remove(slot));
                 continue;
             }
-            let there = papers.hit(line);
+            let there = model.hit(line);
             assert_eq!(slot.is_some(), there, "{policy:?}, {sets} sets of {ways}, step {step}");
             match slot {
                 Some(slot) => tags.touch(slot),
@@ -284,11 +284,11 @@ fn each_policy_evicts_the_line_its_paper_says_for_any_ways_and_invalidations() {
                     let (victim, reused) = (rng.below(4) == 0, rng.below(8) == 0);
                     if !victim {
                         tags.missed(line);
-                        papers.count_miss(line);
+                        model.count_miss(line);
                     }
                     let reused = victim && reused;
                     let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, (0, 0), reused).1;
-                    let expected = papers.put_in(line, mask, reused);
+                    let expected = model.put_in(line, mask, reused);
                     assert_eq!(
                         evicted.map(|evicted| evicted.line),
                         expected,

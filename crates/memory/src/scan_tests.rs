@@ -115,7 +115,7 @@ fn hits_in_an_exclusive_llc_do_not_count_as_misses_of_the_duel() {
 }
 
 /// Line `n` of the lines in leader sets of SRRIP.
-fn led(n: u64) -> PhysAddr {
+fn leader_line(n: u64) -> PhysAddr {
     PhysAddr(BASE + n * 64 * 64)
 }
 
@@ -126,7 +126,7 @@ fn a_core_miss_in_a_leader_set_moves_the_selector_by_one_for_any_inclusion() {
         let selector = |system: &System| i32::from(system.llc.tags.selector());
         let at_first = selector(&system);
         for (n, kind) in [(0, AccessKind::Load), (1, AccessKind::Store), (2, AccessKind::Fetch)] {
-            (0..2).for_each(|_| system.warm(0, CoreAccess { kind, addr: led(n), pc: 0 }));
+            (0..2).for_each(|_| system.warm(0, CoreAccess { kind, addr: leader_line(n), pc: 0 }));
         }
         assert_eq!(
             selector(&system),
@@ -136,7 +136,7 @@ fn a_core_miss_in_a_leader_set_moves_the_selector_by_one_for_any_inclusion() {
         let other = PhysAddr(BASE + 32 * 64);
         system.warm(0, CoreAccess { kind: AccessKind::Load, addr: other, pc: 0 });
         assert_eq!(selector(&system), at_first + 2, "{inclusion:?}: a miss in a leader set of BRRIP");
-        system.warm_prefetch(0, CoreAccess { kind: AccessKind::Load, addr: led(3), pc: 0 });
+        system.warm_prefetch(0, CoreAccess { kind: AccessKind::Load, addr: leader_line(3), pc: 0 });
         assert_eq!(selector(&system), at_first + 2, "{inclusion:?}: no request waits for a prefetch");
     }
 }
@@ -163,14 +163,14 @@ fn device_misses_count_in_the_duel_only_if_they_allocate() {
     let at_first = selector(&system);
     let write = DmaAccess::plain(0, DmaKind::RxData, 64);
     let read = DmaAccess::plain(0, DmaKind::TxData, 64);
-    (0..2).for_each(|_| system.warm_device_write(led(0), 64, write));
+    (0..2).for_each(|_| system.warm_device_write(leader_line(0), 64, write));
     assert_eq!(selector(&system), at_first + 1, "a write that misses, and one that hits");
-    (0..2).for_each(|_| system.warm_device_read(led(1), 64, read));
+    (0..2).for_each(|_| system.warm_device_read(leader_line(1), 64, read));
     assert_eq!(selector(&system), at_first + 2, "a read that misses and allocates, and one that hits");
     let off = crate::dca::DcaPolicy { enabled: false, ..crate::dca::DcaPolicy::default() };
     system.set_policy(None, off).unwrap();
-    system.warm_device_write(led(2), 64, write);
-    system.warm_device_read(led(3), 64, read);
+    system.warm_device_write(leader_line(2), 64, write);
+    system.warm_device_read(leader_line(3), 64, read);
     assert_eq!(selector(&system), at_first + 2, "accesses that bypass the cache");
 }
 
@@ -182,8 +182,8 @@ fn a_device_line_placed_in_an_l2_does_not_count_as_reused_when_evicted() {
         let mut system = system(&config);
         let access = DmaAccess::plain(0, DmaKind::RxData, 64);
         match timed {
-            true => _ = system.device_write(Ps::from_us(1), led(0), 64, access),
-            false => system.warm_device_write(led(0), 64, access),
+            true => _ = system.device_write(Ps::from_us(1), leader_line(0), 64, access),
+            false => system.warm_device_write(leader_line(0), 64, access),
         }
         let slot = system.harts[0].l2.tags.find(0).expect("the device wrote it into the L2");
         assert_eq!(system.harts[0].l2.tags.ready(slot), (0, 0));

@@ -129,7 +129,7 @@ impl Hash {
         let found = SEQUENCES.iter().find(|sequence| sequence.slices == slices);
         let Sequence { digits, base, exchanges, .. } = found.expect("the caller passes one of SLICES");
         let digit = |digit: char| digit.to_digit(*base).expect("the file has digits of this base");
-        // Of 20 slices, two form one of ten.
+        // Two of 20 slices form one of ten.
         let slice = |digit: u32| (digit * slices / base) as u8;
         let sequence: Vec<u8> = digits.lines().flat_map(str::chars).map(digit).map(slice).collect();
         assert!(sequence.len() == 1 << exchanges.len());

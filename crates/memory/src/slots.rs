@@ -131,13 +131,13 @@ impl<E: Entry> Slots<E> {
     /// current time.
     #[inline]
     pub fn take(&mut self, from: u64, now: u64) -> u64 {
-        if self.take_here(from, 1) { from } else { self.take_behind(from, now) }
+        if self.take_here(from, 1) { from } else { self.take_later(from, now) }
     }
 
     /// The same if this cycle has none. The next one usually has; this is a shortcut with the result of
     /// [`search`](Slots::search).
     #[inline]
-    fn take_behind(&mut self, from: u64, now: u64) -> u64 {
+    fn take_later(&mut self, from: u64, now: u64) -> u64 {
         let next = from + 1;
         let full = self.reaches(from) && self.ring[self.index(from)].into() == self.empty(from) + self.units;
         // A cached full interval is skipped and kept by `search`.
@@ -256,7 +256,7 @@ impl<E: Entry> Slots<E> {
         if horizon <= self.base + self.reach {
             return;
         }
-        self.see(horizon);
+        self.set_horizon(horizon);
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
             let (at, taken) = next.remove_entry();
             // The current time may have advanced by more than the span of the rounds.
@@ -274,7 +274,7 @@ impl<E: Entry> Slots<E> {
     }
 
     /// Sets the horizon and raises `base` if necessary.
-    fn see(&mut self, horizon: u64) {
+    fn set_horizon(&mut self, horizon: u64) {
         let base = self.base_for(horizon - 1);
         let gone = (base - self.base) >> self.len_bits << E::COUNT_BITS;
         if gone > 0 {
@@ -363,11 +363,11 @@ mod words {
         for (place, word) in bytes.chunks_exact_mut(BYTES).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        piece::serialize(&bytes, serializer)
+        byte_string::serialize(&bytes, serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-        let bytes = piece::deserialize(deserializer)?;
+        let bytes = byte_string::deserialize(deserializer)?;
         let (words, []) = bytes.as_chunks::<BYTES>() else {
             return Err(D::Error::invalid_length(bytes.len(), &"whole words of eight bytes"));
         };

@@ -94,20 +94,20 @@ doorbell_sim::stats! {
     pub struct CoreStats {
         /// Loads, stores and page walks.
         data_accesses,
-        /// Their time from request to data, summed, in core cycles.
+        /// Latency of data accesses from request to data, summed, in core cycles.
         data_access_cycles,
         /// Data accesses to lines that a device last used for a packet or a descriptor.
         network_accesses,
-        /// Their time, summed, in core cycles.
+        /// Latency of network accesses, summed, in core cycles.
         network_access_cycles,
         /// Loads of network data: device-written lines that no core has overwritten, device-read lines, and
         /// descriptors.
         network_loads,
-        /// Their time, summed, in core cycles.
+        /// Latency of network loads, summed, in core cycles.
         network_load_cycles,
         /// Fetches of instructions.
         fetches,
-        /// Their time, summed, in core cycles.
+        /// Latency of fetches, summed, in core cycles.
         fetch_cycles,
         /// Accesses served by the first level.
         from_l1,
@@ -146,7 +146,7 @@ impl CoreStats {
     /// Counts a request at the LLC. A request for a line in flight counts as a hit if the LLC has allocated
     /// the line.
     #[inline]
-    pub(crate) fn asked(&mut self, prefetch: bool, code: bool, own: bool, hit: bool) {
+    pub(crate) fn count_llc_request(&mut self, prefetch: bool, code: bool, own: bool, hit: bool) {
         *match (prefetch, code, own, hit) {
             (true, _, _, true) => &mut self.prefetch_hits,
             (true, _, _, false) => &mut self.prefetch_misses,

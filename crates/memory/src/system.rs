@@ -114,7 +114,7 @@ impl Private {
     }
 }
 
-/// See the module. `M` is main memory.
+/// Caches, interconnect and memory of a machine. `M` is main memory.
 #[derive(Clone, Debug)]
 pub struct MemorySystem<M> {
     pub(crate) ram: Span,

@@ -11,12 +11,12 @@ use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::aligned::Aligned;
-use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState};
+use crate::replacement::{INITIAL_ORDER, Replacement, Replacer, ReplacerState};
 use crate::slices::Slices;
 use crate::ways::{WAYS_MAX, WayMask};
 
 pub(crate) use flags::Flags;
-use quick::{Foremost, NOBODY, fixed, quick_use, ways_of};
+use quick::{MruEntry, NO_MRU, fixed, quick_use, ways_of};
 pub(crate) use quick::{Quick, ways_of_many};
 
 /// Tag of an empty way.
@@ -85,7 +85,7 @@ pub(crate) struct Tags {
     replacer: Replacer,
     /// Most recently used line of each set, if [`Tags::quick_use`] is enabled: a host-side shortcut without
     /// visible effect.
-    foremost: Vec<Foremost>,
+    mru: Vec<MruEntry>,
 }
 
 /// Saved state, except the replacement order.
@@ -126,13 +126,13 @@ impl Tags {
             blocks: Aligned::new(sets as usize * stride, 0, place),
             ready: Aligned::new(slots, 0, place + 32),
             replacer: Replacer::new(sets, ways, replacement),
-            foremost: Vec::new(),
+            mru: Vec::new(),
         };
         for set in 0..sets {
             let block = tags.block_mut(set);
             block[FREE] = WayMask::first(ways).0;
             block[HEADER..HEADER + ways as usize].fill(EMPTY);
-            tags.set_order(set, ORDER_AT_FIRST);
+            tags.set_order(set, INITIAL_ORDER);
         }
         tags
     }
@@ -164,7 +164,7 @@ impl Tags {
 
     #[inline]
     fn block_mut(&mut self, set: u32) -> &mut [u32] {
-        self.changed(set);
+        self.invalidate_mru(set);
         self.blocks.part_mut(set as usize * self.stride, self.stride)
     }
 
@@ -199,17 +199,17 @@ impl Tags {
     }
 
     /// Enables [`Tags::quick_use`] if the cache's form allows it; returns whether it does.
-    pub fn be_quick(&mut self) -> bool {
+    pub fn enable_quick(&mut self) -> bool {
         let can = self.replacer.is_order() && matches!(self.ways, 4 | 8) && self.slices.is_none();
-        self.foremost = vec![NOBODY; if can { self.sets as usize } else { 0 }];
+        self.mru = vec![NO_MRU; if can { self.sets as usize } else { 0 }];
         can
     }
 
     /// Invalidates the shortcut of a set that changes.
     #[inline]
-    fn changed(&mut self, set: u32) {
-        if let Some(foremost) = self.foremost.get_mut(set as usize) {
-            foremost.line = EMPTY;
+    fn invalidate_mru(&mut self, set: u32) {
+        if let Some(mru) = self.mru.get_mut(set as usize) {
+            mru.line = EMPTY;
         }
     }
 
@@ -219,16 +219,16 @@ impl Tags {
     #[inline(always)]
     pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
         let set = (line & (self.sets - 1)) as usize;
-        let foremost = &mut self.foremost[set];
-        if foremost.line == line && foremost.is_settled(t) && (!own || foremost.flags.takes_stores()) {
-            return Quick::Used(foremost.flags);
+        let mru = &mut self.mru[set];
+        if mru.line == line && mru.is_settled(t) && (!own || mru.flags.takes_stores()) {
+            return Quick::Used(mru.flags);
         }
         let (first, four) = (set * self.stride, self.ways == 4);
         let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
         let quick =
             if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) };
         if let Quick::Used(flags) = quick {
-            *foremost = Foremost { line, settled: block[LATEST], flags };
+            *mru = MruEntry { line, settled: block[LATEST], flags };
         }
         quick
     }
@@ -283,7 +283,7 @@ impl Tags {
     /// Updates the replacement order for a use of the line.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        self.changed(slot.set());
+        self.invalidate_mru(slot.set());
         let block = self.blocks.chunk_mut::<2>(slot.set() as usize * self.stride);
         let mut order = order_of(block);
         self.replacer.touch(&mut order, slot.set() as usize, slot.way() as usize);
@@ -311,7 +311,7 @@ impl Tags {
         reused: bool,
     ) -> (Slot, Option<Evicted>) {
         let (set, ways) = (self.set(line), self.ways);
-        self.changed(set);
+        self.invalidate_mru(set);
         let block = self.blocks.part_mut(set as usize * self.stride, self.stride);
         let mut order = order_of(block);
         let free = block[FREE] & mask;

@@ -25,7 +25,7 @@ struct Bank {
 }
 
 #[derive(Clone, Copy)]
-struct Where {
+struct Location {
     rank: u64,
     group: u64,
     bank: usize,
@@ -40,8 +40,8 @@ struct Ticking {
     activations: VecDeque<(u64, u64, u64)>,
     /// Clock, whether it is a write, rank and bank group.
     columns: VecDeque<(u64, bool, u64, u64)>,
-    reads: Vec<(Request, Where)>,
-    writes: Vec<(Request, Where)>,
+    reads: Vec<(Request, Location)>,
+    writes: Vec<(Request, Location)>,
     draining: usize,
     latencies: u64,
     done: u64,
@@ -50,13 +50,13 @@ struct Ticking {
 }
 
 /// Fields from high to low: row, rank, bank, column, bank group.
-fn place(t: &DramTiming, line: u64) -> Where {
+fn place(t: &DramTiming, line: u64) -> Location {
     let group = line % t.bank_groups;
     let above = line / t.bank_groups / t.lines_per_row;
     let (bank, above) = (above % t.banks_per_group, above / t.banks_per_group);
     let rank = above % RANKS;
     let bank = (rank * t.bank_groups + group) * t.banks_per_group + bank;
-    Where { rank, group, bank: bank as usize, row: above / RANKS }
+    Location { rank, group, bank: bank as usize, row: above / RANKS }
 }
 
 impl Ticking {
@@ -81,7 +81,7 @@ impl Ticking {
         clock >= first && (clock - first) % self.t.refi < self.t.rp + self.t.rfc
     }
 
-    fn column_is_legal(&self, clock: u64, write: bool, to: Where) -> bool {
+    fn column_is_legal(&self, clock: u64, write: bool, to: Location) -> bool {
         let t = &self.t;
         self.columns.iter().all(|&(at, wrote, rank, group)| {
             let near = rank == to.rank && group == to.group;
@@ -97,7 +97,7 @@ impl Ticking {
         })
     }
 
-    fn activation_is_legal(&self, clock: u64, to: Where) -> bool {
+    fn activation_is_legal(&self, clock: u64, to: Location) -> bool {
         let mine = || self.activations.iter().rev().filter(|a| a.1 == to.rank);
         let gap = |group| if group == to.group { self.t.rrd_l } else { self.t.rrd_s };
         let spaced = mine().take(4).all(|&(at, _, group)| clock >= at + gap(group));
@@ -131,10 +131,10 @@ impl Ticking {
         }
         let step = queue.iter().map(|(_, to)| *to).find(|to| {
             let bank = &self.banks[to.bank];
-            let wanted = || queue.iter().any(|(_, o)| o.bank == to.bank && bank.row == Some(o.row));
+            let has_hit = || queue.iter().any(|(_, o)| o.bank == to.bank && bank.row == Some(o.row));
             let legal = match bank.row {
                 None => self.activation_is_legal(clock, *to),
-                Some(_) => clock >= bank.ready && !wanted(),
+                Some(_) => clock >= bank.ready && !has_hit(),
             };
             legal && !self.refreshing(to.rank, clock)
         });

@@ -107,7 +107,7 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
         });
         let hart = rng.below(clocks.len() as u64) as usize;
         system.advance_to(now);
-        system.hart_comes_to(hart, 0, Clock::new(clocks[hart]).edge_at_or_before(now));
+        system.advance_hart(hart, 0, Clock::new(clocks[hart]).edge_at_or_before(now));
         let then = now + Ps(rng.below(1_000_000));
         let access = core_access(&mut rng, step);
         match rng.below(32) {

@@ -86,7 +86,7 @@ impl CoherenceConfig {
         match self.kind {
             CoherenceKind::Auto if cores > 1 || self.entries > 0 => CoherenceKind::Directory,
             CoherenceKind::Auto => CoherenceKind::Ideal,
-            told => told,
+            kind => kind,
         }
     }
 

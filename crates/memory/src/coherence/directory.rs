@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Probe;
 use super::config::{Answers, CoherenceConfig, CoherenceKind};
 use super::sharers::bits;
-use super::snoops::Asker;
+use super::snoops::Requester;
 use super::stats::DirectoryStats;
 use crate::backing::MainMemory;
 use crate::config::{Inclusion, MemoryConfig};
@@ -50,7 +50,7 @@ pub(super) struct Snoop {
     pub harts: u64,
     /// Whether the first of them sends the line; otherwise all only acknowledge.
     pub line: bool,
-    pub asker: Asker,
+    pub requester: Requester,
 }
 
 impl Directory {
@@ -73,7 +73,7 @@ impl Directory {
     }
 
     /// Stops tracking a line that no private cache has any more.
-    pub fn forget(&mut self, line: u32) {
+    pub fn untrack(&mut self, line: u32) {
         if let Some(tags) = &mut self.tags
             && let Some(slot) = tags.find(line)
         {
@@ -134,39 +134,44 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Snoops private caches for a line that was looked up and is in those caches by `ready`. Returns the
     /// time and stop of the response that reaches the requester last. The stop is the LLC, or a core as close
     /// to the requester as the LLC is.
-    pub(super) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: Moment, ready: u64) -> Moment {
+    pub(super) fn snoop<const TIMED: bool>(
+        &mut self,
+        snoop: Snoop,
+        lookup_done: Moment,
+        ready: u64,
+    ) -> Moment {
         let directory = self.directory.as_mut().expect("only a directory sends snoops");
         directory.stats.snoops += u64::from(snoop.harts.count_ones());
         directory.stats.forwards += u64::from(snoop.line);
         if !TIMED {
-            return Moment { at: 0, ..looked };
+            return Moment { at: 0, ..lookup_done };
         }
-        let (leaves, takes) = (looked.at + directory.latency, directory.snoop);
+        let (leaves, takes) = (lookup_done.at + directory.latency, directory.snoop);
         let direct = directory.answers == Answers::Direct;
-        let to = match snoop.asker {
-            Asker::Core(hart) if direct => Some(self.core_stop(hart)),
+        let to = match snoop.requester {
+            Requester::Core(hart) if direct => Some(self.core_stop(hart)),
             _ => None,
         };
-        let mut last = looked;
+        let mut last = lookup_done;
         for (turn, hart) in (0..).zip(bits(snoop.harts)) {
             let stop = self.core_stop(hart);
-            let asked = self.request(looked.stop, stop, leaves + turn) + self.latency;
+            let snooped = self.request(lookup_done.stop, stop, leaves + turn) + self.latency;
             let line = snoop.line && turn == 0;
-            let mut at = asked.max(ready) + takes;
+            let mut at = snooped.max(ready) + takes;
             if line {
                 at = self.harts[hart].to.take_many(at, 64, self.llc.now).1;
             }
             let answer = match (to, line) {
                 (Some(_), _) => Moment { at, stop },
                 (None, true) => {
-                    Moment { at: self.carry(stop, looked.stop, at, 64).1 + self.latency, ..looked }
+                    Moment { at: self.carry(stop, lookup_done.stop, at, 64).1 + self.latency, ..lookup_done }
                 }
                 (None, false) => Moment {
-                    at: self.acknowledged(Moment { at, stop }, looked.stop) + self.latency,
-                    ..looked
+                    at: self.ack_arrival(Moment { at, stop }, lookup_done.stop) + self.latency,
+                    ..lookup_done
                 },
             };
-            last = self.later(last, answer, to.unwrap_or(looked.stop));
+            last = self.later(last, answer, to.unwrap_or(lookup_done.stop));
         }
         last
     }
@@ -177,15 +182,15 @@ impl<M: MainMemory> MemorySystem<M> {
         let Some(victim) = self.directory.as_mut().and_then(|directory| directory.track(line)) else {
             return t;
         };
-        let found = self.probe(None, victim, Probe::Take);
+        let found = self.probe(None, victim, Probe::Invalidate);
         let stats = &mut self.directory.as_mut().expect("the directory returned a victim").stats;
         stats.back_invalidations += 1;
         stats.back_invalidated_copies += u64::from(found.harts.count_ones());
         stats.back_invalidated_dirty += u64::from(found.dirty);
-        let looked = Moment { at: t, stop: self.home(victim) };
+        let lookup_done = Moment { at: t, stop: self.home(victim) };
         let answered = match found.dirty {
-            true => self.line_of_copy::<TIMED>(&found, true, looked, Asker::Home),
-            false => self.copies_gone::<TIMED>(&found, looked, Asker::Home),
+            true => self.fetch_copy::<TIMED>(&found, true, lookup_done, Requester::Home),
+            false => self.copies_invalidated::<TIMED>(&found, lookup_done, Requester::Home),
         }
         .at;
         if !found.dirty && self.inclusion != Inclusion::Exclusive {

@@ -23,16 +23,16 @@ use crate::tags::Flags;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// Invalidate them.
-    Take,
+    Invalidate,
     /// Keep them, read-only.
     Share,
     /// A device reads: keep them as they are and set their class.
-    Look(DataClass),
+    Read(DataClass),
 }
 
 /// Result of a probe, with the state before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ProbeResult {
     /// A private cache had a copy.
     pub present: bool,
     /// A copy is newer than the LLC and memory.
@@ -49,8 +49,8 @@ pub(crate) struct Found {
 
 impl Private {
     /// Probes one hart's caches for a line.
-    pub fn probe(&mut self, line: u32, probe: Probe) -> Found {
-        let Some(slot) = self.l2.tags.find(line) else { return Found::default() };
+    pub fn probe(&mut self, line: u32, probe: Probe) -> ProbeResult {
+        let Some(slot) = self.l2.tags.find(line) else { return ProbeResult::default() };
         let flags = self.l2.tags.flags(slot);
         let mut dirty = flags.is_dirty();
         let mut ready = self.l2.tags.ready(slot).0;
@@ -59,7 +59,7 @@ impl Private {
             dirty |= self.l1d.tags.flags(slot).is_dirty();
             ready = ready.max(self.l1d.tags.ready(slot).0);
         }
-        let found = Found {
+        let found = ProbeResult {
             present: true,
             dirty,
             owned: flags.is_writable(),
@@ -67,14 +67,14 @@ impl Private {
             fresh: flags.is_fresh(),
             ready: if ready == 0 { Ps::ZERO } else { self.clock.edge(ready) },
         };
-        if probe == Probe::Take {
+        if probe == Probe::Invalidate {
             self.l2.take_away(slot);
             in_l1d.map(|slot| self.l1d.take_away(slot));
             self.l1i.take_away_line(line);
             return found;
         }
         let change = |flags: Flags| match probe {
-            Probe::Look(class) => flags.with_class(class).with_fresh(false),
+            Probe::Read(class) => flags.with_class(class).with_fresh(false),
             _ => flags.with_state(Flags::SHARED).with_fresh(false),
         };
         let in_l1i = self.l1i.tags.find(line);
@@ -91,11 +91,11 @@ impl Private {
 impl<M> MemorySystem<M> {
     /// Probes the private caches of all harts except `except` for a line.
     #[inline]
-    pub(crate) fn probe(&mut self, except: Option<usize>, line: u32, probe: Probe) -> Found {
-        let mut all = Found::default();
+    pub(crate) fn probe(&mut self, except: Option<usize>, line: u32, probe: Probe) -> ProbeResult {
+        let mut all = ProbeResult::default();
         // A single hart without sharer tracking is always probed.
-        let who = self.sharers.as_ref().map_or(1, |sharers| sharers.of(line));
-        for hart in bits(who & !except.map_or(0, |hart| 1 << hart)) {
+        let harts = self.sharers.as_ref().map_or(1, |sharers| sharers.of(line));
+        for hart in bits(harts & !except.map_or(0, |hart| 1 << hart)) {
             let found = self.harts[hart].probe(line, probe);
             if !found.present {
                 continue;
@@ -106,8 +106,8 @@ impl<M> MemorySystem<M> {
             all.fresh |= found.fresh;
             all.harts |= 1 << hart;
             all.ready = all.ready.max(found.ready);
-            if probe == Probe::Take {
-                self.left(hart, line);
+            if probe == Probe::Invalidate {
+                self.remove_sharer(hart, line);
             }
         }
         all
@@ -115,7 +115,7 @@ impl<M> MemorySystem<M> {
 
     /// Records that a hart's caches have a line.
     #[inline]
-    pub(crate) fn came(&mut self, hart: usize, line: u32) {
+    pub(crate) fn add_sharer(&mut self, hart: usize, line: u32) {
         if let Some(sharers) = &mut self.sharers {
             sharers.add(line, hart);
         }
@@ -123,12 +123,12 @@ impl<M> MemorySystem<M> {
 
     /// Records that a hart's caches no longer have a line.
     #[inline]
-    pub(crate) fn left(&mut self, hart: usize, line: u32) {
+    pub(crate) fn remove_sharer(&mut self, hart: usize, line: u32) {
         if let Some(sharers) = &mut self.sharers
             && sharers.remove(line, hart)
             && let Some(directory) = &mut self.directory
         {
-            directory.forget(line);
+            directory.untrack(line);
         }
     }
 }

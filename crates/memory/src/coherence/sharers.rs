@@ -50,25 +50,27 @@ impl Sharers {
         }
     }
 
-    /// Says what of it the harts' tags do not say. Nothing looks at lines that nobody has.
+    /// Checks the masks against the harts' tags.
     pub fn check(&self, harts: &[Private]) -> Result<(), String> {
         let mut copies = 0;
         for (hart, private) in harts.iter().enumerate() {
             for (_, line) in private.l2.tags.iter() {
                 copies += 1;
                 if self.of(line) >> hart & 1 == 0 {
-                    return Err(format!("line {line} is in a cache of hart {hart}, and nobody knows of it"));
+                    return Err(format!(
+                        "line {line} is in a cache of hart {hart}, but not in the sharer masks"
+                    ));
                 }
             }
         }
         if copies != self.copies {
-            return Err(format!("{} lines are known to be in private caches, and {copies} are", self.copies));
+            return Err(format!("the sharer masks have {} copies, the private caches {copies}", self.copies));
         }
         Ok(())
     }
 }
 
-/// The numbers of the bits that are set, from the lowest on.
+/// Indices of the set bits, in ascending order.
 pub(crate) fn bits(mut of: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = (of != 0).then(|| of.trailing_zeros() as usize);

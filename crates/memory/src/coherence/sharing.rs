@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Found;
+use super::ProbeResult;
 use super::sharers::bits;
 use super::stats::SharingStats;
 use crate::class::DataClass;
 use crate::paged::Paged;
 
 /// No hart.
-const NOBODY: u8 = u8::MAX;
+const NO_HART: u8 = u8::MAX;
 
 /// Sharing history of a watched line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub(crate) struct SharingState {
 
 /// A hart's request at the LLC, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct SharingRequest {
     pub hart: usize,
     pub line: u32,
     /// Bit mask of the words of the line that it accesses.
@@ -82,19 +82,19 @@ impl Sharing {
 
     /// Records a request at the LLC; `peers` are the copies in other harts' caches.
     #[inline]
-    pub fn asked(&mut self, wanted: Wanted, peers: &Found, stats: &mut SharingStats) {
-        let taken = peers.present && (wanted.own || peers.dirty);
-        if taken || self.watches(wanted.line) {
-            self.note(wanted, peers, stats);
+    pub fn record_request(&mut self, request: SharingRequest, peers: &ProbeResult, stats: &mut SharingStats) {
+        let taken = peers.present && (request.own || peers.dirty);
+        if taken || self.watches(request.line) {
+            self.record(request, peers, stats);
         }
     }
 
     #[inline(never)]
-    fn note(&mut self, wanted: Wanted, peers: &Found, stats: &mut SharingStats) {
-        let Wanted { hart, line, words, own, demand, class } = wanted;
+    fn record(&mut self, request: SharingRequest, peers: &ProbeResult, stats: &mut SharingStats) {
+        let SharingRequest { hart, line, words, own, demand, class } = request;
         *self.is_watched.at(line as usize / 64) |= 1 << (line % 64);
-        let owner = if peers.owned { peers.harts.trailing_zeros() as u8 } else { NOBODY };
-        let first = || Watched { owners: [owner, NOBODY], lost: 0, written: vec![0; self.harts] };
+        let owner = if peers.owned { peers.harts.trailing_zeros() as u8 } else { NO_HART };
+        let first = || Watched { owners: [owner, NO_HART], lost: 0, written: vec![0; self.harts] };
         let watched = self.lines.entry(line).or_insert_with(first);
         if watched.lost >> hart & 1 != 0 {
             watched.lost &= !(1 << hart);
@@ -124,7 +124,7 @@ impl Sharing {
     }
 
     /// Records a store that hits a watched line.
-    pub fn stored(&mut self, hart: usize, line: u32, words: u8) {
+    pub fn record_store(&mut self, hart: usize, line: u32, words: u8) {
         if let Some(watched) = self.lines.get_mut(&line) {
             watched.write(hart, words);
         }
@@ -132,11 +132,11 @@ impl Sharing {
 
     /// Records that a device has written the line.
     #[inline]
-    pub fn device_wrote(&mut self, line: u32) {
+    pub fn record_device_write(&mut self, line: u32) {
         if self.watches(line)
             && let Some(watched) = self.lines.get_mut(&line)
         {
-            watched.write(usize::from(NOBODY), u8::MAX);
+            watched.write(usize::from(NO_HART), u8::MAX);
         }
     }
 
@@ -148,7 +148,7 @@ impl Sharing {
     pub fn check(&self, state: &SharingState, lines: u32) -> Result<(), String> {
         let harts = self.harts;
         for (line, watched) in &state.lines {
-            let valid = |owner: u8| owner == NOBODY || usize::from(owner) < harts;
+            let valid = |owner: u8| owner == NO_HART || usize::from(owner) < harts;
             let lost = harts == 64 || watched.lost >> harts == 0;
             if *line >= lines
                 || !lost

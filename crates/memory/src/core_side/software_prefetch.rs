@@ -2,7 +2,7 @@
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Prefetched};
 
-use super::{LineRequest, Why};
+use super::{LineRequest, Origin};
 use crate::backing::MainMemory;
 use crate::system::MemorySystem;
 
@@ -40,7 +40,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l1.stats.software_prefetches_dropped += 1;
             return Prefetched { at, level: None };
         }
-        let request = LineRequest { hart: h, line, own, code, why: Why::Prefetch, words: 0 };
+        let request = LineRequest { hart: h, line, own, code, origin: Origin::Prefetch, words: 0 };
         let answer = self.request_for_l1::<TIMED>(request, at, found.is_some());
         self.fill_l1::<TIMED>(request, &answer, at, found.is_some());
         if self.harts[h].l1(code).prefetcher.is_on() {

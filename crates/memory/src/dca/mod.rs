@@ -27,7 +27,7 @@ use crate::ways::WayMask;
 pub use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES};
 pub use queues::{QueueDca, QueueDirection};
 pub(crate) use steering::SteeringState;
-pub use steering::{Inbound, Seen, Steering};
+pub use steering::{Inbound, LineEvent, Steering};
 
 /// Destination of a line that a device writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub enum Invalidate {
     /// Receive buffers that software returns to the device, when their descriptors are fetched: the old
     /// contents have been consumed by then. Lines only partly inside a buffer are kept.
     Returned,
-    /// Both.
+    /// Both "sent" and "returned".
     Both,
 }
 
@@ -319,7 +319,7 @@ impl DcaConfig {
     }
 
     /// Whether placements depend on the line's queue.
-    pub fn tells_queues_apart(&self) -> bool {
+    pub fn depends_on_queue(&self) -> bool {
         let by_queue = |policy: &DcaPolicy| {
             [policy.headers, policy.payload, policy.descriptors].contains(&Place::QueueL2)
         };

@@ -60,7 +60,7 @@ impl QueueDca {
     }
 
     /// Whether an access belongs to this queue.
-    pub(super) fn is_of(&self, access: &DmaAccess) -> bool {
+    pub(super) fn matches(&self, access: &DmaAccess) -> bool {
         let receives = matches!(
             access.kind,
             DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback | DmaKind::RxData
@@ -114,7 +114,7 @@ impl QueueDca {
     }
 
     /// Whether both entries cover the same queue.
-    fn meets(&self, other: &QueueDca) -> bool {
+    fn overlaps(&self, other: &QueueDca) -> bool {
         let same = (self.device, self.queue) == (other.device, other.queue);
         let apart = matches!((self.direction, other.direction), (Some(a), Some(b)) if a != b);
         same && !apart
@@ -125,7 +125,7 @@ impl QueueDca {
 pub(super) fn validate(queues: &[QueueDca], ways: u32, harts: usize) -> Result<(), String> {
     for (index, entry) in queues.iter().enumerate() {
         entry.validate(ways, harts).map_err(|problem| format!("queues[{index}].{problem}"))?;
-        if queues[..index].iter().any(|other| other.meets(entry)) {
+        if queues[..index].iter().any(|other| other.overlaps(entry)) {
             return Err(format!("queues names queue {} of device {} twice", entry.queue, entry.device));
         }
     }

@@ -1,7 +1,7 @@
 //! Decides line by line where a device's write goes.
 //!
 //! To add a policy: a variant of [`Strategy`], an arm in [`Steering::place`], and, if it is adaptive, an arm
-//! in [`Steering::saw`] and its state in [`SteeringState`], which is saved with the caches.
+//! in [`Steering::observe`] and its state in [`SteeringState`], which is saved with the caches.
 
 use doorbell_sim::memory::DmaAccess;
 use serde::{Deserialize, Serialize};
@@ -26,10 +26,10 @@ pub struct Inbound {
 
 /// Event after a placement, as feedback to a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum LineEvent {
     /// A written line has entered a cache, unused.
     Placed,
-    /// Such a line was evicted to memory before any use.
+    /// A written line was evicted to memory before any use.
     Leaked,
 }
 
@@ -40,18 +40,18 @@ pub struct Steering {
     policies: Vec<DcaPolicy>,
     /// Index of each device's policy.
     of_device: [u8; DEVICES_MAX],
-    learnt: Learnt,
+    learnt: LeakWindow,
     /// Exceptions for single queues, from the configuration; constant.
     queues: Vec<QueueDca>,
     /// Number of harts that a device's DCA hint may name; 0 if hints are off or there are no L2s.
-    askable: usize,
+    hint_harts: usize,
     /// Default hart of each queue: the queue number modulo the number of harts.
-    own: [u8; QUEUES_MAX],
+    default_hart: [u8; QUEUES_MAX],
 }
 
 /// State of the adaptive policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Learnt {
+struct LeakWindow {
     /// Lines placed in this window.
     placed: u32,
     /// Lines leaked in this window.
@@ -65,7 +65,7 @@ struct Learnt {
 pub struct SteeringState {
     policies: Vec<DcaPolicy>,
     of_device: Vec<u8>,
-    learnt: Learnt,
+    learnt: LeakWindow,
 }
 
 impl Steering {
@@ -74,10 +74,10 @@ impl Steering {
         let mut steering = Steering {
             policies: Vec::new(),
             of_device: [0; DEVICES_MAX],
-            learnt: Learnt::default(),
+            learnt: LeakWindow::default(),
             queues: config.queues.clone(),
-            askable: if config.hints && have_l2 { harts } else { 0 },
-            own: std::array::from_fn(|queue| (queue % harts.max(1)) as u8),
+            hint_harts: if config.hints && have_l2 { harts } else { 0 },
+            default_hart: std::array::from_fn(|queue| (queue % harts.max(1)) as u8),
         };
         steering.set_all(config.policy.clone());
         for entry in &config.devices {
@@ -128,21 +128,21 @@ impl Steering {
         let queue = self.queue(access);
         if let Some(core) = access.tag.core
             && policy.enabled
-            && usize::from(core) < self.askable
+            && usize::from(core) < self.hint_harts
         {
             return Placement::L2(core.into(), queue.map_or(policy.ways, |queue| queue.read_ways(policy)));
         }
-        let own = self.own[usize::from(access.tag.queue) % QUEUES_MAX].into();
+        let own = self.default_hart[usize::from(access.tag.queue) % QUEUES_MAX].into();
         match queue {
             None => policy.place(access.kind, access.offset, own),
             Some(queue) => queue.place(policy, access, own),
         }
     }
 
-    /// The exceptions for an access's queue.
+    /// The exceptions of the queue that an access belongs to.
     #[inline]
     fn queue(&self, access: &DmaAccess) -> Option<&QueueDca> {
-        self.queues.iter().find(|queue| queue.is_of(access))
+        self.queues.iter().find(|queue| queue.matches(access))
     }
 
     /// Ways in which lines that a device's read brings in are allocated, if they are.
@@ -174,10 +174,10 @@ impl Steering {
 
     /// Records the fate of a line.
     #[inline]
-    pub fn saw(&mut self, seen: Seen) {
-        match seen {
-            Seen::Placed => self.learnt.placed = self.learnt.placed.saturating_add(1),
-            Seen::Leaked => self.learnt.leaked = self.learnt.leaked.saturating_add(1),
+    pub fn observe(&mut self, event: LineEvent) {
+        match event {
+            LineEvent::Placed => self.learnt.placed = self.learnt.placed.saturating_add(1),
+            LineEvent::Leaked => self.learnt.leaked = self.learnt.leaked.saturating_add(1),
         }
     }
 
@@ -257,8 +257,8 @@ mod tests {
         let mut steering = Steering::new(&DcaConfig { policy, ..DcaConfig::default() }, 1, true);
         let payload = inbound(0, DataClass::Payload, 64);
         let window = |steering: &mut Steering, leaks| {
-            (0..16).for_each(|_| steering.saw(Seen::Placed));
-            (0..leaks).for_each(|_| steering.saw(Seen::Leaked));
+            (0..16).for_each(|_| steering.observe(LineEvent::Placed));
+            (0..leaks).for_each(|_| steering.observe(LineEvent::Leaked));
             steering.place(&payload)
         };
         assert_eq!(window(&mut steering, 4), Placement::Llc(WayMask(0xf)), "a quarter is allowed");

@@ -27,27 +27,27 @@ pub(super) struct Bus {
 pub(super) struct Paid(Vec<(u64, u64)>);
 
 /// Past intervals are dropped each time the number of intervals reaches a multiple of this.
-const STRETCHES: usize = 16;
+const TRIM_EVERY: usize = 16;
 
 impl Paid {
     #[inline]
     fn end(&self, at: u64) -> Option<u64> {
         let later = self.0.iter().rev().take_while(|(_, to)| *to > at);
-        later.filter(|(from, _)| *from <= at).last().map(|stretch| stretch.1)
+        later.filter(|(from, _)| *from <= at).last().map(|interval| interval.1)
     }
 
     fn add(&mut self, from: u64, to: u64, past: u64) {
-        let later = self.0.iter().rev().take_while(|stretch| stretch.1 > to).count();
+        let later = self.0.iter().rev().take_while(|interval| interval.1 > to).count();
         self.0.insert(self.0.len() - later, (from, to));
-        if self.0.len().is_multiple_of(STRETCHES) {
-            self.0.drain(..self.0.partition_point(|stretch| stretch.1 <= past));
+        if self.0.len().is_multiple_of(TRIM_EVERY) {
+            self.0.drain(..self.0.partition_point(|interval| interval.1 <= past));
         }
     }
 
     /// Checks a restored state.
     pub fn validate(&self) -> Result<(), String> {
         let sound = self.0.iter().all(|(from, to)| from <= to && *to <= super::CYCLE_MAX);
-        if !sound || !self.0.is_sorted_by_key(|stretch| stretch.1) {
+        if !sound || !self.0.is_sorted_by_key(|interval| interval.1) {
             return Err("a data bus has invalid debt intervals in the saved state".to_owned());
         }
         Ok(())
@@ -89,12 +89,12 @@ impl Bus {
     pub fn find(&self, from: u64, write: bool, group: u8) -> u64 {
         let mut at = from;
         loop {
-            let after = self.behind_earlier(at, write, group);
+            let after = self.after_earlier(at, write, group);
             if after > at {
                 at = after;
                 continue;
             }
-            if let Some(after) = self.behind_later(at, write, group) {
+            if let Some(after) = self.after_later(at, write, group) {
                 at = after;
                 continue;
             }
@@ -146,7 +146,7 @@ impl Bus {
 
     /// First cycle at which the commands before `at` allow one to `group`.
     #[inline]
-    fn behind_earlier(&self, at: u64, write: bool, group: u8) -> u64 {
+    fn after_earlier(&self, at: u64, write: bool, group: u8) -> u64 {
         let mut earliest = at;
         for (first_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
             let reach = self.gaps.reach[usize::from(first_writes)][usize::from(write)];
@@ -171,7 +171,7 @@ impl Bus {
     /// If a command to `group` at `at` would be too close to a later booking: the first cycle allowed after
     /// that booking.
     #[inline]
-    fn behind_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
+    fn after_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
         let mut behind = None;
         for (second_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
             if at >= slots.last() {
@@ -223,7 +223,7 @@ impl Bus {
             let late = gap.saturating_sub(distance);
             if late > 0 {
                 self.debt = (self.debt + late).min(DEBT_MAX);
-                delayed = self.delay_behind(at, late);
+                delayed = self.total_delay(at, late);
             }
         }
         self.commands.set(at);
@@ -233,7 +233,7 @@ impl Bus {
     }
 
     /// Total delay of the commands after `at` if the first is `late`; slack between commands absorbs some.
-    fn delay_behind(&self, at: u64, mut late: u64) -> u64 {
+    fn total_delay(&self, at: u64, mut late: u64) -> u64 {
         let (mut sum, mut window_at, mut before) = (0, at, None::<u64>);
         for _ in 0..RUN_WINDOWS {
             let mut window = self.reads.after(window_at) | self.writes.after(window_at);
@@ -371,9 +371,9 @@ mod tests {
             for (later, ahead, length, look) in ops {
                 past += later / 8;
                 let far = if later % 8 == 0 { 10 * ahead } else { ahead };
-                let stretch = (past + far, past + far + length);
-                paid.add(stretch.0, stretch.1, past);
-                all.push(stretch);
+                let interval = (past + far, past + far + length);
+                paid.add(interval.0, interval.1, past);
+                all.push(interval);
                 let at = past + look;
                 let expected = all.iter().filter(|(from, to)| (*from..*to).contains(&at)).map(|paid| paid.1).min();
                 prop_assert_eq!(paid.end(at), expected);

@@ -12,7 +12,7 @@ use super::timing::DramTiming;
 
 /// State of the bank for an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum RowState {
     /// The access's row is open.
     Hit,
     /// No row is open.
@@ -40,7 +40,7 @@ struct Opening {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     column: u64,
-    found: Found,
+    found: RowState,
     /// Index of the period that is hit.
     hit: Option<usize>,
     opening: Option<Opening>,
@@ -102,12 +102,12 @@ impl Channel {
 
     /// Sets the current time. Few accesses will come from before `behind`, so bookings before it may be
     /// dropped.
-    pub fn come_to(&mut self, now: u64, behind: u64) {
+    pub fn advance_to(&mut self, now: u64, behind: u64) {
         (self.now, self.behind) = (now, behind);
-        self.bus.commands.come_to(behind);
-        self.bus.reads.come_to(behind);
-        self.bus.writes.come_to(behind);
-        self.ranks.iter_mut().for_each(|rank| rank.slots.come_to(behind));
+        self.bus.commands.advance_to(behind);
+        self.bus.reads.advance_to(behind);
+        self.bus.writes.advance_to(behind);
+        self.ranks.iter_mut().for_each(|rank| rank.slots.advance_to(behind));
     }
 
     /// Picoseconds for which the line with column command at `column` occupies the data bus.
@@ -118,7 +118,7 @@ impl Channel {
     /// Lines read and written from `at` on, and picoseconds of data bus time after `at`. A command booked
     /// before others does not move their column commands, since their times are final, but delays their data:
     /// the bus moves a line at a time. The latency from command to data is ignored.
-    pub fn behind(&self, at: Ps) -> ([u64; 2], u64) {
+    pub fn booked_after(&self, at: Ps) -> ([u64; 2], u64) {
         let clock = self.clock.edge_at_or_after(at);
         let [reads, writes] = [&self.bus.reads, &self.bus.writes].map(|columns| columns.booked_from(0));
         let mut lines = [0; 2];
@@ -228,7 +228,7 @@ impl Channel {
             if let Some(plan) = self.hit(query, index, end) {
                 return Some(plan);
             }
-            if let Some(plan) = self.open_behind(query, index, end) {
+            if let Some(plan) = self.open_after(query, index, end) {
                 return Some(plan);
             }
             index += 1;
@@ -250,7 +250,7 @@ impl Channel {
         } else {
             column < query.interval.1
         };
-        in_time.then_some(Plan { column, found: Found::Hit, hit: Some(index), opening: None })
+        in_time.then_some(Plan { column, found: RowState::Hit, hit: Some(index), opening: None })
     }
 
     /// Plan of the first row after a refresh: the bank is precharged.
@@ -263,11 +263,11 @@ impl Channel {
             closed: OPEN,
             own_precharge: index < end,
         };
-        self.open(query, opening, Found::Closed)
+        self.open(query, opening, RowState::Closed)
     }
 
     /// Plan of a new row after the period at `index`.
-    fn open_behind(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
+    fn open_after(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
         let period = &query.bank.periods()[index];
         let follows = index + 1 < end;
         let closes = Self::closes(query, period);
@@ -293,11 +293,11 @@ impl Channel {
             opening.closes_before = Some(precharge);
             opening.activate = precharge + self.timing.rp;
         }
-        self.open(query, opening, if precharged { Found::Closed } else { Found::Conflict })
+        self.open(query, opening, if precharged { RowState::Closed } else { RowState::Conflict })
     }
 
     /// Finds the cycles of an activation's commands and checks that they end before the next period.
-    fn open(&self, query: &Query, mut opening: Opening, found: Found) -> Option<Plan> {
+    fn open(&self, query: &Query, mut opening: Opening, found: RowState) -> Option<Plan> {
         let commands = &self.bus.commands;
         opening.activate = query.acts.find(opening.activate, query.place.group, commands);
         let column = self.bus.find(opening.activate + self.timing.rcd, query.write, query.place.group);
@@ -320,9 +320,9 @@ impl Channel {
         let ready = plan.column + self.timing.to_precharge(write);
         let delayed = self.bus.book(plan.column, write, place.group, past);
         match plan.found {
-            Found::Hit => self.stats.row_hits += 1,
-            Found::Closed => self.stats.row_closed += 1,
-            Found::Conflict => self.stats.row_conflicts += 1,
+            RowState::Hit => self.stats.row_hits += 1,
+            RowState::Closed => self.stats.row_closed += 1,
+            RowState::Conflict => self.stats.row_conflicts += 1,
         }
         if let Some(index) = plan.hit {
             let clocks = Reopening { rp: self.timing.rp, rcd: self.timing.rcd };
@@ -339,8 +339,8 @@ impl Channel {
             // have been closed.
             let again = bank.periods()[opening.index - 1].row == place.row;
             match plan.found {
-                Found::Closed if again => bank.close_bias = bank.close_bias.saturating_sub(1),
-                Found::Conflict => {
+                RowState::Closed if again => bank.close_bias = bank.close_bias.saturating_sub(1),
+                RowState::Conflict => {
                     let before = &bank.periods()[opening.index - 1];
                     let idle = from.saturating_sub(before.last) > self.row_idle;
                     bank.close_bias = (bank.close_bias + u8::from(idle)).min(CLOSE_BIAS_MAX);

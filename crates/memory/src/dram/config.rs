@@ -175,9 +175,9 @@ impl DramConfig {
             ),
             ("write_idle", self.write_idle, 0, (self.write_queue, ", which is write_queue")),
         ] {
-            let (max, why) = max;
+            let (max, reason) = max;
             if !(min..=max).contains(&value) {
-                return Err(format!("{name} is {value}; it must be from {min} to {max}{why}"));
+                return Err(format!("{name} is {value}; it must be from {min} to {max}{reason}"));
             }
         }
         self.flat.map_or(Ok(()), |flat| flat.validate())?;

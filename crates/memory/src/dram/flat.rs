@@ -71,16 +71,16 @@ impl Flat {
 
     /// Lines that a channel reads and writes after `at`, with a line in transfer rounded, and picoseconds of
     /// channel time after `at`.
-    pub fn behind(&self, channel: usize, at: Ps) -> ([u64; 2], u64) {
+    pub fn booked_after(&self, channel: usize, at: Ps) -> ([u64; 2], u64) {
         let line = self.line_time.0.max(1);
         let busy = self.ahead[channel].each_ref().map(|ahead| ahead.time_after(at));
         (busy.map(|busy| busy.saturating_add(line / 2) / line), busy.iter().sum())
     }
 
     /// See [`MainMemory::advance_to`].
-    pub fn come_to(&mut self, now: Ps, behind: Ps) {
+    pub fn advance_to(&mut self, now: Ps, behind: Ps) {
         self.ahead.iter_mut().flatten().for_each(|ahead| ahead.forget_ended(now));
-        self.channels.iter_mut().for_each(|channel| channel.come_to(now, behind));
+        self.channels.iter_mut().for_each(|channel| channel.advance_to(now, behind));
     }
 
     /// Saved state of each channel.

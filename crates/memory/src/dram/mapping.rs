@@ -138,7 +138,7 @@ impl Rule {
             // A field without a number of bits takes the bits that its other pieces leave.
             let count = count.unwrap_or(bits[part].saturating_sub(explicit(part)));
             if count > left[part] {
-                return Err(wrong(&format!("{} has {} bits", NAMES[part], bits[part])));
+                return Err(mapping_error(&format!("{} has {} bits", NAMES[part], bits[part])));
             }
             let to = bits[part] - left[part];
             left[part] -= count;
@@ -146,7 +146,7 @@ impl Rule {
             from += count;
         }
         if let Some(part) = (0..NAMES.len()).find(|part| left[*part] > 0) {
-            return Err(wrong(&format!(
+            return Err(mapping_error(&format!(
                 "{} of the {} bits of {} are missing",
                 left[part], bits[part], NAMES[part]
             )));
@@ -211,7 +211,7 @@ impl Rule {
     }
 }
 
-fn wrong(problem: &str) -> String {
+fn mapping_error(problem: &str) -> String {
     format!(
         "mapping: {problem}; it must name {} from an address's highest bit to its lowest, each once or in \
          pieces such as column:2",
@@ -225,14 +225,16 @@ fn words(text: &str) -> Result<Vec<(usize, Option<u32>)>, String> {
     for word in text.split_whitespace() {
         let (name, count) = word.split_once(':').map_or((word, None), |(name, count)| (name, Some(count)));
         let part = NAMES.iter().position(|field| *field == name);
-        let part = part.ok_or_else(|| wrong(&format!("\"{name}\" is not a field of an address")))?;
+        let part = part.ok_or_else(|| mapping_error(&format!("\"{name}\" is not a field of an address")))?;
         let count = match count.map(str::parse::<u32>) {
             None => None,
             Some(Ok(count)) if (1..=32).contains(&count) => Some(count),
-            Some(_) => return Err(wrong(&format!("\"{word}\" must have a number of bits from 1 to 32"))),
+            Some(_) => {
+                return Err(mapping_error(&format!("\"{word}\" must have a number of bits from 1 to 32")));
+            }
         };
         if count.is_none() && found.contains(&(part, None)) {
-            return Err(wrong(&format!("{name} is named twice")));
+            return Err(mapping_error(&format!("{name} is named twice")));
         }
         found.push((part, count));
     }

@@ -114,8 +114,8 @@ impl Dram {
     pub fn stats_until(&self, at: Ps) -> impl Iterator<Item = DramStats> {
         self.stats().zip(&self.channels).enumerate().map(move |(index, (stats, channel))| {
             let ([reads, writes], busy) = match &self.flat {
-                Some(flat) => flat.behind(index, at),
-                None => channel.behind(at),
+                Some(flat) => flat.booked_after(index, at),
+                None => channel.booked_after(at),
             };
             DramStats {
                 bytes_read: stats.bytes_read.saturating_sub(reads * LINE_BYTES),
@@ -132,12 +132,12 @@ impl Dram {
     }
 
     /// See [`MainMemory::advance_to`](crate::MainMemory::advance_to).
-    pub fn come_to(&mut self, now: Ps, behind: Ps) {
+    pub fn advance_to(&mut self, now: Ps, behind: Ps) {
         if let Some(flat) = &mut self.flat {
-            return flat.come_to(now, behind);
+            return flat.advance_to(now, behind);
         }
         if let [Some(now), Some(behind)] = [now, behind].map(|at| self.arrival(at)) {
-            self.channels.iter_mut().for_each(|channel| channel.come_to(now, behind));
+            self.channels.iter_mut().for_each(|channel| channel.advance_to(now, behind));
         }
     }
 

@@ -45,11 +45,11 @@ impl Marks {
     }
 
     /// Advances the current time to this cycle.
-    pub fn come_to(&mut self, now: u64) {
-        self.see((now + CYCLES / 2) / 64);
+    pub fn advance_to(&mut self, now: u64) {
+        self.set_horizon((now + CYCLES / 2) / 64);
     }
 
-    fn see(&mut self, horizon: u64) {
+    fn set_horizon(&mut self, horizon: u64) {
         self.horizon = self.horizon.max(horizon);
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < self.horizon) {
             let (index, bits) = next.remove_entry();
@@ -200,8 +200,8 @@ impl Slots {
     }
 
     /// Advances the current time to this cycle.
-    pub fn come_to(&mut self, now: u64) {
-        self.marks.come_to(now);
+    pub fn advance_to(&mut self, now: u64) {
+        self.marks.advance_to(now);
         let horizon = self.marks.horizon * 64;
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
             let (cycle, note) = next.remove_entry();
@@ -308,7 +308,7 @@ mod tests {
         for step in 0..20_000u64 {
             // A device's bookings are up to 20,000 cycles ahead, others up to 6,000.
             let ahead = if rng.below(3) == 0 { 20_000 } else { 6_000 };
-            slots.come_to(step * 7);
+            slots.advance_to(step * 7);
             let cycle = step * 7 + rng.below(ahead);
             let note = (cycle * 31) as u8;
             slots.set(cycle, note);
@@ -340,10 +340,10 @@ mod tests {
         let mut marks = Marks::new();
         assert!(marks.set(5) && marks.set(CYCLES + 5));
         assert!(marks.has(5) && marks.has(CYCLES + 5), "far ahead");
-        marks.come_to(CYCLES);
+        marks.advance_to(CYCLES);
         assert!(!marks.set(5) && marks.late() == 1);
         assert!(!marks.has(5) && marks.has(CYCLES + 5));
-        marks.come_to(2 * CYCLES);
+        marks.advance_to(2 * CYCLES);
         assert!(marks.set(2 * CYCLES + 5));
         assert!(!marks.has(CYCLES + 5));
     }

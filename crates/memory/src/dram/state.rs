@@ -110,7 +110,7 @@ impl Dram {
             dram.reads[index].check(&saved.read_queue, super::CYCLE_MAX)?;
             dram.reads[index].restore(saved.read_queue.clone());
             let [now, behind] = [saved.now, saved.behind].map(|at| at.min(super::CYCLE_MAX / 2));
-            channel.come_to(now, behind);
+            channel.advance_to(now, behind);
             let mapping = &dram.mapping;
             let here = saved.queue.waiting.iter().all(|(line, _)| mapping.place(*line).0 == index);
             if !here {

@@ -66,7 +66,7 @@ impl WriteQueue {
 
     /// First cycle from `at` on at which an entry is free.
     pub fn free_from(&mut self, at: u64) -> u64 {
-        self.entries.admit_beside(at, self.lines.len())
+        self.entries.admit_with_reserved(at, self.lines.len())
     }
 
     /// Removes the first `count` writes and passes each to `go`, which returns its column command. Writes to

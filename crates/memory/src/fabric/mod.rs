@@ -257,7 +257,7 @@ impl<M> MemorySystem<M> {
 
     /// Returns when an acknowledgement sent at `seen` arrives at `to`.
     #[inline]
-    pub(crate) fn acknowledged(&self, seen: Moment, to: Stop) -> u64 {
+    pub(crate) fn ack_arrival(&self, seen: Moment, to: Stop) -> u64 {
         let distance = |fabric: &Fabric| fabric.distance(seen.stop, to);
         seen.at + self.fabric.as_deref().map_or(0, distance)
     }
@@ -265,7 +265,7 @@ impl<M> MemorySystem<M> {
     /// The one of two messages that arrives at `to` later.
     #[inline]
     pub(crate) fn later(&self, one: Moment, other: Moment, to: Stop) -> Moment {
-        if self.acknowledged(other, to) > self.acknowledged(one, to) { other } else { one }
+        if self.ack_arrival(other, to) > self.ack_arrival(one, to) { other } else { one }
     }
 
     /// Returns when a request that arrives at a line's slice at `t` gets a port.

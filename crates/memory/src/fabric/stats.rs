@@ -29,7 +29,7 @@ doorbell_sim::stats! {
     pub struct SliceStats {
         /// Requests and lines that arrived at the slice, from cores and devices.
         accesses,
-        /// Cycles for which they waited for a port.
+        /// Cycles for which accesses waited for a port of the slice.
         port_wait_cycles,
     }
 }

@@ -59,13 +59,13 @@ impl Streams {
         }
         // The accesses may have overtaken the prefetches.
         page.front = if direction > 0 { page.front.max(line) } else { page.front.min(line) };
-        let mut wanted = i64::from(page.front);
+        let mut target = i64::from(page.front);
         for _ in 0..degree {
-            wanted += i64::from(direction);
-            if wanted.abs_diff(i64::from(line)) > u64::from(self.ahead) || !targets.add(line, wanted) {
+            target += i64::from(direction);
+            if target.abs_diff(i64::from(line)) > u64::from(self.ahead) || !targets.add(line, target) {
                 break;
             }
-            page.front = wanted as u32;
+            page.front = target as u32;
         }
     }
 
@@ -104,37 +104,37 @@ mod tests {
     #[test]
     fn a_stream_is_followed_from_its_second_step_up_to_the_maximum_distance() {
         let mut streams = Streams::new(4, 6);
-        assert!(asked(&mut streams, 64, 2).is_empty());
-        assert!(asked(&mut streams, 65, 2).is_empty(), "one step is no stream");
-        assert_eq!(asked(&mut streams, 66, 2), [67, 68]);
-        assert_eq!(asked(&mut streams, 67, 2), [69, 70]);
-        assert_eq!(asked(&mut streams, 68, 2), [71, 72]);
-        assert_eq!(asked(&mut streams, 69, 2), [73, 74]);
-        assert_eq!(asked(&mut streams, 70, 2), [75, 76], "six ahead");
-        assert_eq!(asked(&mut streams, 71, 2), [77], "and no more");
-        assert!(asked(&mut streams, 71, 2).is_empty(), "the same line again");
-        assert_eq!(asked(&mut streams, 90, 2), [91, 92], "accesses have overtaken the prefetches");
+        assert!(prefetched(&mut streams, 64, 2).is_empty());
+        assert!(prefetched(&mut streams, 65, 2).is_empty(), "one step is no stream");
+        assert_eq!(prefetched(&mut streams, 66, 2), [67, 68]);
+        assert_eq!(prefetched(&mut streams, 67, 2), [69, 70]);
+        assert_eq!(prefetched(&mut streams, 68, 2), [71, 72]);
+        assert_eq!(prefetched(&mut streams, 69, 2), [73, 74]);
+        assert_eq!(prefetched(&mut streams, 70, 2), [75, 76], "six ahead");
+        assert_eq!(prefetched(&mut streams, 71, 2), [77], "and no more");
+        assert!(prefetched(&mut streams, 71, 2).is_empty(), "the same line again");
+        assert_eq!(prefetched(&mut streams, 90, 2), [91, 92], "accesses have overtaken the prefetches");
     }
 
     #[test]
     fn streams_run_backwards_end_with_the_page_and_can_turn() {
         let mut streams = Streams::new(4, 20);
-        [5, 4].iter().for_each(|line| _ = asked(&mut streams, *line, 4));
-        assert_eq!(asked(&mut streams, 3, 4), [2, 1, 0]);
-        assert!(asked(&mut streams, 2, 4).is_empty(), "the page is over");
-        assert!(asked(&mut streams, 10, 4).is_empty(), "another direction");
-        assert_eq!(asked(&mut streams, 12, 2), [13, 14], "lines may be left out");
+        [5, 4].iter().for_each(|line| _ = prefetched(&mut streams, *line, 4));
+        assert_eq!(prefetched(&mut streams, 3, 4), [2, 1, 0]);
+        assert!(prefetched(&mut streams, 2, 4).is_empty(), "the page is over");
+        assert!(prefetched(&mut streams, 10, 4).is_empty(), "another direction");
+        assert_eq!(prefetched(&mut streams, 12, 2), [13, 14], "lines may be left out");
     }
 
     #[test]
     fn the_table_holds_its_number_of_pages_and_replaces_the_oldest() {
         let mut streams = Streams::new(2, 20);
         for page in [0, 1] {
-            [0, 1].iter().for_each(|line| _ = asked(&mut streams, page * 64 + line, 1));
+            [0, 1].iter().for_each(|line| _ = prefetched(&mut streams, page * 64 + line, 1));
         }
-        assert_eq!(asked(&mut streams, 2, 1), [3]);
-        asked(&mut streams, 3 * 64, 1);
-        assert!(asked(&mut streams, 64 + 2, 1).is_empty(), "page 1 was the oldest");
-        assert!(asked(&mut streams, 3, 1).is_empty(), "and then page 0");
+        assert_eq!(prefetched(&mut streams, 2, 1), [3]);
+        prefetched(&mut streams, 3 * 64, 1);
+        assert!(prefetched(&mut streams, 64 + 2, 1).is_empty(), "page 1 was the oldest");
+        assert!(prefetched(&mut streams, 3, 1).is_empty(), "and then page 0");
     }
 }

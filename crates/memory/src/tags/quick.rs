@@ -16,7 +16,7 @@ pub(crate) enum Quick {
 
 /// The most recently used line of a set, kept while using it again changes nothing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Foremost {
+pub(super) struct MruEntry {
     pub line: u32,
     /// The block's word [`LATEST`].
     pub settled: u32,
@@ -24,9 +24,9 @@ pub(super) struct Foremost {
 }
 
 /// No line.
-pub(super) const NOBODY: Foremost = Foremost { line: EMPTY, settled: 0, flags: Flags(0) };
+pub(super) const NO_MRU: MruEntry = MruEntry { line: EMPTY, settled: 0, flags: Flags(0) };
 
-impl Foremost {
+impl MruEntry {
     /// Whether every line of the set has arrived by `t`.
     #[inline(always)]
     pub fn is_settled(&self, t: u64) -> bool {

@@ -83,7 +83,7 @@ proptest! {
         let (mut forgets, mut keeps, mut now) = (channel(&config), channel(&config), 0);
         for (later, near, far, row, bank) in ops {
             now += later;
-            forgets.come_to(now, now);
+            forgets.advance_to(now, now);
             let from = now + if later % 3 == 0 { far } else { near };
             let place = Place { row, bank: bank.into(), group: bank };
             let write = near % 4 == 0;

@@ -6,12 +6,12 @@ use crate::backing::MainMemory;
 use crate::system::MemorySystem;
 
 /// A memory system used through its first hart. Page walks take no time.
-pub struct LoneHart<M>(pub MemorySystem<M>);
+pub struct SingleHart<M>(pub MemorySystem<M>);
 
-impl<M: MainMemory> CoreMemory for LoneHart<M> {
+impl<M: MainMemory> CoreMemory for SingleHart<M> {
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         if access.kind == AccessKind::Fetch {
-            self.0.hart_comes_to(0, 0, cycle);
+            self.0.advance_hart(0, 0, cycle);
         }
         self.0.core_access(0, cycle, access)
     }
