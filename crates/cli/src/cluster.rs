@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use doorbell_bench::Places;
-use doorbell_study::cluster::{Program, Settings, Share, Slurm, TaskList, Told, left_word, measure};
+use doorbell_study::cluster::{
+    ClusterEvent, ClusterExperiment, Program, Settings, Slurm, TaskList, failure_file, measure,
+};
 use doorbell_study::experiment::{self, Store, Sweep};
 
 use crate::exit::{self, Asked};
@@ -97,7 +99,7 @@ impl Cluster {
         let absolute = |path: &Path| -> anyhow::Result<PathBuf> {
             std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
         };
-        let (mut shares, mut settings) = (Vec::new(), self.settings.clone());
+        let (mut experiments, mut settings) = (Vec::new(), self.settings.clone());
         for (experiment, store) in work {
             settings = settings.over(&experiment.plan.file.cluster);
             let missing: Vec<usize> = (0..experiment.identities.len())
@@ -106,7 +108,7 @@ impl Cluster {
             let boots = screen.simulating(None, |control| {
                 Ok(experiment.plan.boots(&missing, experiment.places, control)?)
             })?;
-            shares.push(Share {
+            experiments.push(ClusterExperiment {
                 file: absolute(&experiment.file)?,
                 out: absolute(&experiment.out)?,
                 plan: &experiment.plan,
@@ -133,7 +135,7 @@ impl Cluster {
         };
         let cluster = (&self.slurm, &settings, &program);
         let mut tell = |told| teller.tell(told);
-        let result = measure(&shares, (&absolute(folder)?, name), cluster, interrupted, &mut tell);
+        let result = measure(&experiments, (&absolute(folder)?, name), cluster, interrupted, &mut tell);
         screen.watch_no_more();
         Ok(result?)
     }
@@ -166,13 +168,13 @@ impl Teller<'_> {
         format!("point {index}{of}: {}", experiment.plan.points[index].describe())
     }
 
-    fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: ClusterEvent) {
         let screen = self.screen;
         match told {
-            Told::Held(holder) => screen.say(&format!(
+            ClusterEvent::Locked(holder) => screen.say(&format!(
                 "{holder} submits and watches these points already; waiting for it, and going on if it ends"
             )),
-            Told::ToDo(to_do, queued) => {
+            ClusterEvent::ToDo(to_do, queued) => {
                 let all: usize = self.work.iter().map(|(experiment, _)| experiment.plan.points.len()).sum();
                 let taken_up = if queued == 0 {
                     String::new()
@@ -186,32 +188,32 @@ impl Teller<'_> {
                 self.tally = Some(tally);
                 self.to_do = to_do;
             }
-            Told::Damaged(point, problem) => {
+            ClusterEvent::Damaged(point, problem) => {
                 screen.say(&format!("measured again, because {problem}: {}", self.point(point)));
             }
-            Told::Submitted(job, count, true) => {
+            ClusterEvent::Submitted(job, count, true) => {
                 screen.say(&format!("job {job}: {}, which points share", counted(count, "boot")))
             }
-            Told::Submitted(job, count, false) => {
+            ClusterEvent::Submitted(job, count, false) => {
                 screen.say(&format!("job {job}: {}", counted(count, "point")))
             }
-            Told::Queue(running, waiting, reasons) => self.queue(running, waiting, reasons),
-            Told::Done(point) => {
+            ClusterEvent::Queue(running, waiting, reasons) => self.queue(running, waiting, reasons),
+            ClusterEvent::Done(point) => {
                 self.done += 1;
                 self.ended(point, true);
                 screen.say(&format!("{}/{} {}", self.done, self.to_do, self.point(point)));
             }
-            Told::Again(point, why) => {
+            ClusterEvent::Resubmitted(point, why) => {
                 let said = if why == self.why { "as before" } else { &why };
                 screen.say(&format!("submitted again: {}: {said}", self.point(point)));
                 self.why = why;
             }
-            Told::Failed(point) => {
+            ClusterEvent::Failed(point) => {
                 self.ended(point, false);
                 screen.say(&format!("failed: {}", self.point(point)));
             }
-            Told::Trouble(problem) => screen.say(&format!("{problem}\nTrying again.")),
-            Told::Left(jobs) => screen.say(&format!(
+            ClusterEvent::QueueError(problem) => screen.say(&format!("{problem}\nTrying again.")),
+            ClusterEvent::Detached(jobs) => screen.say(&format!(
                 "What was submitted stays in the queue; `scancel {}` takes it out.",
                 jobs.join(" ")
             )),
@@ -241,7 +243,7 @@ impl Teller<'_> {
 
 /// Does one task of an array. Why it failed is left for whoever watches the queue.
 pub fn task(list: &Path, number: usize, places: &Places) -> anyhow::Result<ExitCode> {
-    let word = left_word(list, number);
+    let word = failure_file(list, number);
     // Of a turn of this task before, which was lost with its node.
     let _ = std::fs::remove_file(&word);
     let tasks = TaskList::read(list)?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use doorbell_bench::{Results, named};
 use doorbell_report::{comparison_html, comparison_text};
-use doorbell_study::compare::{CompareError, Share, Wanted, compare};
+use doorbell_study::compare::{CompareError, CompareRequest, Share, compare};
 
 use crate::exit::{Asked, DIFFERS};
 use crate::inputs;
@@ -40,9 +40,9 @@ pub struct CompareArgs {
 
 /// Compares, writes, prints, and judges.
 pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let wanted = Wanted { fail_over: args.fail_over, figures: args.figures.clone() };
+    let wanted = CompareRequest { fail_over: args.fail_over, figures: args.figures.clone() };
     let comparison = match compare(&args.results, &wanted) {
-        Err(error @ CompareError::Asked(_)) => return Err(error).asked(),
+        Err(error @ CompareError::Request(_)) => return Err(error).asked(),
         compared => compared?,
     };
     if let Some(path) = &args.out {

@@ -47,7 +47,7 @@ impl<'a> Experiment<'a> {
         (screen, tally, of): Told,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Sweep> {
-        store.sweep_away_partial()?;
+        store.remove_partial()?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let command = |index: usize| self.point_command(&program, index, screen.moves());
         let (points, mut done, mut to_do) = (&self.plan.points, 0, 0);
@@ -70,7 +70,7 @@ impl<'a> Experiment<'a> {
                     points[index].describe()
                 ));
             }
-            Progress::Began(index) => tally.began(&named(index)),
+            Progress::Started(index) => tally.began(&named(index)),
             Progress::At(index, said) => tally.at(&named(index), said),
             Progress::Done(index) => {
                 done += 1;
@@ -84,7 +84,7 @@ impl<'a> Experiment<'a> {
         };
         let result = sweep(&self.plan, &self.identities, store, jobs, &command, interrupted, &mut tell);
         if result.interrupted {
-            store.sweep_away_partial()?;
+            store.remove_partial()?;
         }
         Ok(result)
     }

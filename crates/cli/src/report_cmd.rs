@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use doorbell_bench::{ResultFolder, write_sealed};
-use doorbell_report::{Beside, RunSummary, SearchSummary, html_with, search_html_with, search_table};
+use doorbell_report::{PageLinks, RunSummary, SearchSummary, html_with, search_html_with, search_table};
 
 use crate::loads::{ALL_LOADS, load, stacks};
 use crate::out::{out, outln};
@@ -47,7 +47,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What the page in a folder has beside its summary: found by where the folder lies and what is in it, as the command that wrote it had it.
-fn beside(path: &Path, points: usize) -> Beside {
+fn beside(path: &Path, points: usize) -> PageLinks {
     let pages = (0..points).map(|index| format!("{}/report.html", load(index)));
     let loads: Vec<String> = pages.filter(|page| path.join(page).is_file()).collect();
     let stacks = stacks(path);
@@ -57,12 +57,12 @@ fn beside(path: &Path, points: usize) -> Beside {
     };
     let above = absolute.parent();
     if is_named(Some(&absolute), "point-") && above.is_some_and(|above| above.join("report.html").is_file()) {
-        return Beside { stacks, ..Beside::up(1, ALL_LOADS) };
+        return PageLinks { stacks, ..PageLinks::up(1, ALL_LOADS) };
     }
     if is_named(above, "points")
         && above.and_then(Path::parent).is_some_and(|up| up.join("table.csv").is_file())
     {
         return point_links();
     }
-    Beside { up: None, loads, stacks }
+    PageLinks { up: None, loads, stacks }
 }

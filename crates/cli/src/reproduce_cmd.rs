@@ -12,7 +12,9 @@ use clap::Args;
 use doorbell_bench::{Places, ResultFolder};
 use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
 use doorbell_study::experiment::{Cell, Store, Sweep};
-use doorbell_study::reproduce::{Claim, Figure, Judged, Measured, PartFile, STUDIES, Verdict, figures};
+use doorbell_study::reproduce::{
+    Claim, ClaimVerdict, Figure, MeasuredPart, PartFile, STUDIES, Verdict, figures,
+};
 
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::exit::{self, Asked};
@@ -131,7 +133,7 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
 /// A part that is measured, as far as that came.
 struct PartDone {
     figure: usize,
-    measured: Measured,
+    measured: MeasuredPart,
     failures: usize,
     problem: Option<String>,
 }
@@ -153,7 +155,7 @@ impl Progress {
         study: &Study,
         figures: &[Figure],
         figure: usize,
-        part: anyhow::Result<(Measured, usize, anyhow::Result<()>)>,
+        part: anyhow::Result<(MeasuredPart, usize, anyhow::Result<()>)>,
     ) -> bool {
         let part = part.and_then(|(measured, failures, ended)| {
             let (problem, stopped) = match ended {
@@ -333,7 +335,7 @@ impl Study<'_> {
         part: &str,
         (experiment, store): (Experiment, &Store),
         result: &Sweep,
-    ) -> anyhow::Result<(Measured, usize, anyhow::Result<()>)> {
+    ) -> anyhow::Result<(MeasuredPart, usize, anyhow::Result<()>)> {
         let ended = experiment.ended(result);
         let ended = match result.interrupted {
             true => ended,
@@ -345,7 +347,7 @@ impl Study<'_> {
             let up = ("../../report.html".to_owned(), "All figures".to_owned());
             sweep_page::write(&experiment, store, &table, Some(up))?;
         }
-        Ok((Measured { plan: experiment.plan, table }, result.failures.len(), ended))
+        Ok((MeasuredPart { plan: experiment.plan, table }, result.failures.len(), ended))
     }
 
     /// The report of what is done.
@@ -387,12 +389,12 @@ fn reproduced(
 ) -> ReproducedFigure {
     let mut problems = Vec::new();
     let draw = |part: &&PartDone| {
-        let Measured { plan, table } = &part.measured;
+        let MeasuredPart { plan, table } = &part.measured;
         plan.file.plot.iter().map(|spec| plot(spec, plan, table, &mut problems)).collect::<Vec<_>>()
     };
     let plots = parts.iter().flat_map(draw).collect();
     warnings.extend(problems.into_iter().map(|problem| format!("{}: {problem}", figure.name)));
-    let measured: Vec<&Measured> = parts.iter().map(|part| &part.measured).collect();
+    let measured: Vec<&MeasuredPart> = parts.iter().map(|part| &part.measured).collect();
     let claims = figure.claims.iter().map(|claim| {
         let judged = claim.judge(&measured);
         claim_row(claim, judged, claim.parts().any(|part| coarse.iter().any(|coarse| coarse == part)))
@@ -425,8 +427,8 @@ fn page_of(figure: &Figure, part: &PartDone) -> (String, String) {
 }
 
 /// A claim's row. `coarse`: its points are fewer or shorter than in full.
-fn claim_row(claim: &Claim, judged: Judged, coarse: bool) -> ClaimRow {
-    let (circular, shown_by) = claim.notes();
+fn claim_row(claim: &Claim, judged: ClaimVerdict, coarse: bool) -> ClaimRow {
+    let (circular, shown_by) = claim.file_notes();
     let (verdict, mut why) = match judged.verdict {
         Verdict::Confirmed if claim.is_numeric() => ("confirmed", String::new()),
         Verdict::Confirmed => ("confirmed in direction", String::new()),

@@ -13,8 +13,8 @@ use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
 use doorbell_sim::Bytes;
 use doorbell_study::search::{
-    Event, Goal, Judged, LatencyBound, Precision, SEARCH_ARRIVALS, SearchRequest, Searched, Verdict,
-    search_sizes, search_summary, searched,
+    Event, Goal, Judgment, LatencyBound, Precision, SEARCH_ARRIVALS, SearchRequest, SizeResults, Verdict,
+    search_config, search_sizes, search_summary,
 };
 
 use crate::cluster::{Cluster, ClusterArgs};
@@ -212,7 +212,7 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     inputs::check(&config).asked()?;
     inputs::keep_named(&args.output.out, &config).asked()?;
     let screen = Screen::new(args.output.quiet);
-    if let Some(said) = request.beyond_the_line(&config, &sizes) {
+    if let Some(said) = request.line_rate_warning(&config, &sizes) {
         screen.say(&format!("--max: {said}"));
     }
     if let Some(cluster) = args.cluster.cluster()? {
@@ -237,37 +237,37 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     screen.watch(Arc::clone(&seeking) as Arc<dyn Line>);
     let searches = search_sizes(&session, &sizes, &request, jobs, &interrupted, &|size, event| {
         seeking.heard(size, event);
-        if let Event::Said(number, rate, judged) = event {
-            screen.say(&format!("{size} frames, trial {number}: {}", said(*rate, judged)));
+        if let Event::Judged(number, rate, judgment) = event {
+            screen.say(&format!("{size} frames, trial {number}: {}", said(*rate, judgment)));
         }
     });
     screen.clear();
     let seconds = started.elapsed().as_secs_f64();
     let names = (chosen.name, args.common.base()?.name());
-    let Searched { done, error } = searches;
+    let SizeResults { done, error } = searches;
     let (found, all) = (done.len(), sizes.len());
     let mut summary = search_summary(names, command_line(), &request, jobs, seconds, done, session.ran());
     let Some(error) = error else {
-        return report(args, results, &searched(&config, chosen), &summary);
+        return report(args, results, &search_config(&config, chosen), &summary);
     };
     if found == 0 {
         return Err(error.into());
     }
     summary.incomplete =
         Some(format!("{} of {all} frame sizes were not searched: the search was ended early", all - found));
-    write(results, &searched(&config, chosen), &summary)?;
+    write(results, &search_config(&config, chosen), &summary)?;
     let said = format!("{found} of {all} frame sizes are done and in {}", args.output.out.display());
     Err(anyhow::Error::from(error).context(said))
 }
 
 /// What a trial said.
-fn said(rate: u64, judged: &Judged) -> String {
-    let side = match judged.verdict {
+fn said(rate: u64, judgment: &Judgment) -> String {
+    let side = match judgment.verdict {
         Verdict::Below => "meets the goal",
         Verdict::Above => "misses it",
         Verdict::Undecided => "does not say",
     };
-    format!("{} Mpps loses {:.3} % and {side}", mpps(rate), judged.loss * 100.0)
+    format!("{} Mpps loses {:.3} % and {side}", mpps(rate), judgment.loss * 100.0)
 }
 
 /// The same as tasks of a cluster, one for each size.
@@ -297,7 +297,7 @@ fn on_cluster(
     let code = report(
         args,
         results,
-        &searched(config, chosen),
+        &search_config(config, chosen),
         &found.together(args.common.base()?.name(), command_line())?,
     )?;
     found.clean_up();

@@ -44,7 +44,7 @@ impl Seeking {
     /// What happened in the search for a size.
     pub fn heard(&self, size: Bytes, event: &Event) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Event::Found(_) = event {
+        if let Event::Finished(_) = event {
             state.found += 1;
             state.open.remove(&size);
             return;
@@ -58,10 +58,10 @@ impl Seeking {
         };
         let open = state.open.entry(size).or_insert_with(new);
         match event {
-            Event::Began(rate) => open.trying = Some(*rate),
-            Event::Said(number, ..) => (open.trials, open.took) = (*number, open.since.elapsed()),
-            Event::Open(low, high) => open.between = (*low, *high),
-            Event::Found(_) => {}
+            Event::Started(rate) => open.trying = Some(*rate),
+            Event::Judged(number, ..) => (open.trials, open.took) = (*number, open.since.elapsed()),
+            Event::Interval(low, high) => open.between = (*low, *high),
+            Event::Finished(_) => {}
         }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
     fn a_search_tells_its_trials_what_is_open_and_no_time_left() {
         let (seeking, size) = (Seeking::new(1, 0.02), Bytes(64));
         assert_eq!(seeking.said(), "");
-        seeking.heard(size, &Event::Began(14_880_952));
+        seeking.heard(size, &Event::Started(14_880_952));
         assert_eq!(seeking.said(), "64B frames: first trial, trying 14.880952 Mpps");
         let open = |trials, seconds, between| Open {
             since: Instant::now(),
@@ -167,10 +167,10 @@ mod tests {
     fn of_several_sizes_each_that_goes_on_is_told_and_how_many_are_found() {
         let seeking = Seeking::new(3, 0.02);
         for (size, rate) in [(64, 3_000_000), (512, 2_000_000)] {
-            seeking.heard(Bytes(size), &Event::Open(Some(rate), None));
+            seeking.heard(Bytes(size), &Event::Interval(Some(rate), None));
         }
         let answer = Answer { low: None, high: None, ended: Ended::AtHighest };
-        seeking.heard(Bytes(64), &Event::Found(&answer));
+        seeking.heard(Bytes(64), &Event::Finished(&answer));
         assert_eq!(seeking.said(), "1 of 3 sizes, 2 % wanted; 512B: first trial, above 2 Mpps");
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use doorbell_machine::Base;
 use doorbell_report::{
-    Beside, ExperimentCell, ExperimentPage, ExperimentRow, ExperimentTable, html_with, search_html_with,
+    ExperimentCell, ExperimentPage, ExperimentRow, ExperimentTable, PageLinks, html_with, search_html_with,
 };
 use doorbell_study::experiment::{Cell, Column, Pages, Store, Table};
 
@@ -35,8 +35,8 @@ const FEW: usize = 3;
 const OWN: usize = 6;
 
 /// What a point's page leads to.
-pub fn point_links() -> Beside {
-    Beside::up(2, "All points")
+pub fn point_links() -> PageLinks {
+    PageLinks::up(2, "All points")
 }
 
 /// How points' pages are made.
@@ -77,7 +77,7 @@ pub fn write(
         plots,
         table: rows_of(table, |point| store.folder().path().join(point).is_file()),
         warnings,
-        beside: Beside { up, ..Beside::default() },
+        links: PageLinks { up, ..PageLinks::default() },
     };
     Ok(store.folder().write("report.html", &page.html())?)
 }

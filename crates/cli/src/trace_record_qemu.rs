@@ -8,11 +8,11 @@ use anyhow::{Context, bail};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use doorbell_bench::Places;
 use doorbell_qemu_trace::nic::NicModel;
-use doorbell_qemu_trace::recording::{Beside, Guest, Wanted, Watch};
+use doorbell_qemu_trace::recording::{Beside, Guest, RecordingRequest, Watch};
 use doorbell_qemu_trace::replay::{Traced, Window, trace_window};
 use doorbell_qemu_trace::target::{Target, target};
 use doorbell_qemu_trace::tools::Tools;
-use doorbell_qemu_trace::{guest, kept, nic, plugin};
+use doorbell_qemu_trace::{guest, nic, plugin, recording_cache};
 use doorbell_sim::Bytes;
 
 use crate::exit::Asked;
@@ -162,9 +162,10 @@ pub fn record(args: &QemuArgs, places: &Places) -> anyhow::Result<ExitCode> {
         forward: args.forward,
     };
     let at_most = Duration::from_secs(args.timeout);
-    let wanted = Wanted { guest, beside: args.beside(), is_server: args.server, at_most };
+    let wanted = RecordingRequest { guest, beside: args.beside(), is_server: args.server, at_most };
     let mut watch = Watch { interrupted: &interrupted, say: &mut say };
-    let folder = kept::recording(&tools, &wanted, cache, args.keep.as_deref(), args.again, &mut watch)?;
+    let folder =
+        recording_cache::recording(&tools, &wanted, cache, args.keep.as_deref(), args.again, &mut watch)?;
     (watch.say)("replaying it up to the window's end");
     let mark = args.begin_at.clone().unwrap_or_else(|| guest::COMMAND_STARTS.to_owned());
     let window = Window { mark: Some(mark), skip: args.skip, length: args.length };

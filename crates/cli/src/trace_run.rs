@@ -9,7 +9,7 @@ use doorbell_bench::{
     KindRules, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup,
     changes, named, resolve_played, write_played,
 };
-use doorbell_report::{Beside, html_with};
+use doorbell_report::{PageLinks, html_with};
 
 use crate::exit::Asked;
 use crate::inputs;
@@ -147,7 +147,7 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
         points: vec![summary],
     };
     let json = folder.write_summary(&summary)?;
-    let beside = Beside { stacks: stacks(folder.path()), ..Beside::default() };
+    let beside = PageLinks { stacks: stacks(folder.path()), ..PageLinks::default() };
     folder.write("report.html", &html_with(&summary, &folder.config_text()?, &beside))?;
     let written = results.publish()?;
     if args.output.json {

@@ -279,7 +279,7 @@ fn each_way_in_which_a_point_fails_is_told_with_what_to_do() {
     cluster.fails(
         1,
         &SWEEP,
-        &["4 of 4 points failed", "--time", "--memory", "somebody cancelled it", "longer than a job may"],
+        &["4 of 4 points failed", "--time", "--memory", "it was cancelled", "longer than a job may"],
     );
     assert_eq!(cluster.arrays().len(), 1, "none of these is tried again");
     // Ended well, and nothing is there: the folder is another one on the nodes.

@@ -342,7 +342,7 @@ mod tests {
             page.contains("4.000 to 4.080")
                 && page.contains("<td>8.127</td>") == page.contains("<td>4.000</td>")
         );
-        // Of the two trials only one is at less than twice the upper end.
+        // Only one of the two trials is below twice the upper end.
         assert_eq!(page.matches("class=\"mark").count(), 2);
     }
 }

@@ -8,7 +8,8 @@ use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, one_li
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
 use crate::{
-    captures, functions, generator_notes, limit, neighbours, played, ports, stages, steady, streams, timing, transfer,
+    captures, functions, generator_notes, limit, neighbours, played, ports, stages, steady, streams, timing,
+    transfer,
 };
 use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary, known};
 
@@ -414,7 +415,11 @@ pub fn summary_text(point: &PointSummary) -> String {
     match &point.latency_ns {
         Some(latency) => latency_lines(latency, &mut out),
         None => {
-            let _ = writeln!(out, "  latency     {}", generator_notes::nothing_back(&[point]).replace("No", "no"));
+            let _ = writeln!(
+                out,
+                "  latency     {}",
+                generator_notes::nothing_back(&[point]).replace("No", "no")
+            );
         }
     }
     stages::lines(point, &mut out);

@@ -83,8 +83,8 @@ fn a_trace_is_played_at_every_combination_and_inapplicable_options_are_rejected(
     assert_eq!((words.len(), words[3].as_str()), (4, "memory.llc.size=4MiB playback.warmup=10% seed=1"));
     assert!(varied.points.iter().all(|point| point.work == Work::Play && point.config.is_played()));
     for (text, part) in [
-        ("[measure]\nrates = [\"1Mpps\"]\n", "no meaning for it"),
-        ("[search]\ngoal = \"ndr\"\n", "no meaning for it"),
+        ("[measure]\nrates = [\"1Mpps\"]\n", "do not apply to a trace"),
+        ("[search]\ngoal = \"ndr\"\n", "do not apply to a trace"),
         ("[grid]\n\"dpdk.burst\" = [8]\n", "no meaning for a played trace"),
     ] {
         let error = plan(text).map(|plan| plan.points.len()).unwrap_err();
@@ -190,25 +190,31 @@ fn every_invalid_file_is_rejected_with_a_remedy() {
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"p99\"\n"),
             "plot.y = \"p99\" is neither a figure of a point nor a varied parameter; did you mean \"latency_ns.p99\" or",
         ),
-        (&format!("{measure}[[plot]]\nx = \"speed\"\ny = \"ipc\"\n"), "plot.x = \"speed\" is neither a figure"),
+        (
+            &format!("{measure}[[plot]]\nx = \"speed\"\ny = \"ipc\"\n"),
+            "plot.x = \"speed\" is neither a figure",
+        ),
         (&format!("{measure}[[plot]]\nx = \"rate\"\ny = \"low_mpps\"\n"), "plot.y = \"low_mpps\" is neither"),
         (&format!("seeds = [1, 2, 1]\n{measure}"), "seeds has 1 twice"),
         (&format!("{measure}[grid]\n\"core.ipc\" = [1, 2, 1]\n"), "grid.\"core.ipc\" has 1 twice"),
         ("[measure]\nrates = [\"1Mpps\", \"1000kpps\"]\n", "measure.rates has 1Mpps twice"),
         ("[measure]\nrates = [\"2x\"]\n", "total = \"2x\" needs streams, and none are configured; set rate"),
-        (&format!("set = [\"run.seed=9\"]\n{measure}"), "run.seed has no effect here, because seeds = [1, 2]"),
-        (&format!("set = [\"run={{seed=9}}\"]\n{measure}"), "run.seed has no effect here, because seeds = [1, 2]"),
+        (&format!("set = [\"run.seed=9\"]\n{measure}"), "run.seed has no effect here; write seeds = [1, 2]"),
+        (
+            &format!("set = [\"run={{seed=9}}\"]\n{measure}"),
+            "run.seed has no effect here; write seeds = [1, 2]",
+        ),
         (
             &format!("{measure}[grid]\n\"run.seed\" = [1, 2]\n"),
             "write seeds = [1, 2], or seed and repetitions",
         ),
         (
             &format!("{measure}[grid]\n\"loadgen.traffic.rate\" = [\"1Mpps\"]\n"),
-            "loadgen.traffic.rate has no effect here, because measure.rates",
+            "loadgen.traffic.rate has no effect here; write measure.rates",
         ),
         (
             "[search]\ngoal = \"msb\"\n[[list]]\n\"loadgen.traffic.rate\" = \"1Mpps\"\n",
-            "loadgen.traffic.rate has no effect here, because search.min",
+            "loadgen.traffic.rate has no effect here; write search.min",
         ),
         (
             "set = [\"loadgen.traffic.outstanding=2\"]\n[search]\ngoal = \"msb\"\n",

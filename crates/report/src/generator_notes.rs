@@ -1,14 +1,15 @@
-//! Notes to figures: the wait for the generator's own link, and frames that came back too late.
+//! Notes on the load generator: the wait for its own link, and frames that came back too late.
 
 use crate::number::{duration_ns, grouped, rate};
 use doorbell_results::PointSummary;
 
-/// The wait for the generator's own link is said where it is more than this share of the mean round trip.
+/// Minimum share of the mean round trip for a note on the wait for the generator's own link.
 const OWN_SHARE: f64 = 0.05;
-/// At more loads than this it has been said.
+/// Maximum number of loads for which a note is shown.
 const NOTES: usize = 3;
 
-/// Where frames waited for the generator's own link, which is no part of the machine: what round trips were without that.
+/// Notes on loads where frames waited for the generator's own link, which is not part of the machine: round
+/// trips without that wait.
 pub(crate) fn own_queue(points: &[&PointSummary]) -> Vec<String> {
     let waited = |point: &&&PointSummary| {
         let (due, sent) = (point.latency_ns.as_ref()?, point.latency_from_actual_ns.as_ref()?);
@@ -22,7 +23,7 @@ pub(crate) fn own_queue(points: &[&PointSummary]) -> Vec<String> {
         .map(|(point, (own, sent))| {
             let what = match point.outstanding {
                 Some(most) => {
-                    format!("answers to others, {} being on their way at most", grouped(most.into()))
+                    format!("answers to others, with at most {} frames outstanding", grouped(most.into()))
                 }
                 None => "the generator's own link".to_owned(),
             };
@@ -36,19 +37,19 @@ pub(crate) fn own_queue(points: &[&PointSummary]) -> Vec<String> {
         })
         .collect();
     if let more @ 1.. = all.len().saturating_sub(NOTES) {
-        notes.push(format!("So they did at {more} more {}.", if more == 1 { "load" } else { "loads" }));
+        notes.push(format!("The same applies to {more} more {}.", if more == 1 { "load" } else { "loads" }));
     }
     notes
 }
 
-/// Where frames came back that had been given up, and what to do for them to count.
+/// Notes on frames that came back after the generator gave them up, and the parameter that changes this.
 pub(crate) fn late(points: &[&PointSummary]) -> Vec<String> {
     let late = points.iter().filter(|point| point.frames_late > 0);
     let notes = late.take(NOTES).map(|point| {
         let key = if point.frames_timed_out > 0 { "loadgen.traffic.timeout" } else { "loadgen.tracked_frames" };
-        let (came, were) = if point.frames_late == 1 { ("frame", "it was") } else { ("frames", "they were") };
+        let (noun, were) = if point.frames_late == 1 { ("frame", "was") } else { ("frames", "were") };
         format!(
-            "At {} Mpps {} {came} came back when {were} no longer waited for, and are among the lost: {key} decides, and may be larger.",
+            "At {} Mpps {} {noun} came back after the generator stopped waiting and {were} counted as lost; {key} may be increased.",
             rate(point.offered_mpps),
             grouped(point.frames_late)
         )
@@ -56,7 +57,7 @@ pub(crate) fn late(points: &[&PointSummary]) -> Vec<String> {
     notes.collect()
 }
 
-/// What can be said in place of figures of frames that came back unharmed where there are none.
+/// Reason why there are no figures of frames that came back intact.
 pub(crate) fn nothing_back(points: &[&PointSummary]) -> &'static str {
     let any = |of: fn(&PointSummary) -> u64| points.iter().any(|point| of(point) > 0);
     match (any(|point| point.frames_corrupt), any(|point| point.frames_late)) {
@@ -73,7 +74,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn the_generators_own_queue_is_told_apart_from_the_machine() {
+    fn waits_for_the_generators_own_link_are_reported() {
         let mut loads = sample::loads();
         let with = |point: &mut PointSummary, own: f64| {
             let mut sent = *point.latency_ns.as_ref().unwrap();
@@ -82,9 +83,9 @@ mod tests {
             point.latency_from_actual_ns = Some(sent);
         };
         let notes = |loads: &crate::RunSummary| own_queue(&loads.points.iter().collect::<Vec<_>>());
-        assert!(notes(&loads).is_empty(), "older files do not know");
+        assert!(notes(&loads).is_empty(), "older files lack this");
         with(&mut loads.points[0], 1.0);
-        assert!(notes(&loads).is_empty(), "a thousandth is nothing");
+        assert!(notes(&loads).is_empty(), "a thousandth is ignored");
         with(&mut loads.points[5], 100_000.0);
         let [note] = &notes(&loads)[..] else { panic!("{:?}", notes(&loads)) };
         assert!(
@@ -101,19 +102,22 @@ mod tests {
         point.latency_from_actual_ns =
             Some(doorbell_results::LatencySummary { mean: sent.mean / 2.0, ..*sent });
         point.outstanding = Some(1_024);
-        let [note] = &own_queue(&[&point])[..] else { panic!("it waited") };
-        assert!(note.contains(" for answers to others, 1,024 being on their way at most; from"), "{note}");
+        let [note] = &own_queue(&[&point])[..] else { panic!("expected one note") };
+        assert!(
+            note.contains(" for answers to others, with at most 1,024 frames outstanding; from"),
+            "{note}"
+        );
         assert!(!note.contains("own link"), "{note}");
     }
 
     #[test]
-    fn what_came_too_late_is_said_with_the_key_that_decides() {
+    fn late_frames_are_reported_with_the_parameter_to_change() {
         let mut point = sample::silent().points.remove(0);
         assert_eq!((late(&[&point]), nothing_back(&[&point])), (Vec::new(), "No frame came back"));
         (point.frames_late, point.drops.guest) = (512, 0);
         point.frames_timed_out = 600;
-        let [note] = &late(&[&point])[..] else { panic!("it was late") };
-        assert!(note.starts_with("At 1.000 Mpps 512 frames came back when they were no longer"), "{note}");
+        let [note] = &late(&[&point])[..] else { panic!("expected one note") };
+        assert!(note.starts_with("At 1.000 Mpps 512 frames came back after the generator stopped waiting and were counted as lost"), "{note}");
         assert!(note.contains("loadgen.traffic.timeout"), "{note}");
         point.frames_timed_out = 0;
         assert!(late(&[&point])[0].contains("loadgen.tracked_frames"));

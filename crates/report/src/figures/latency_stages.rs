@@ -1,23 +1,23 @@
-//! The mean round trip by where the time was spent, a bar a load: stages that belong together are drawn as one; the table
-//! below the figures has each.
+//! The mean round trip by stage, one bar per load. Related stages are combined; the table below the figures
+//! lists each stage.
 
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{fixed, rate};
 use doorbell_results::PointSummary;
 
-/// Parts of the way and the stages in them.
+/// Parts of the path and the stages in them.
 const PARTS: [(Part, &[&str]); 6] = [
     (("c-link", "wire"), &["send lag", "wire in", "wire out"]),
     (("c-dma", "receive: FIFO and DMA"), &["RX FIFO", "RX DMA", "RX write-back"]),
     (("c-delivered", "ring and core"), &["core"]),
     (("c-tx", "transmit: DMA"), &["TX fetch", "TX wait", "TX DMA"]),
     (("c-other", "transmit FIFO"), &["TX FIFO"]),
-    // Of a generator that knows more stages than this page.
+    // Stages from a newer generator that this page does not list.
     (("c-unknown", "other"), &[]),
 ];
 
-/// Microseconds of each part.
+/// Time in each part, in microseconds.
 fn parts(point: &PointSummary) -> Option<Vec<f64>> {
     let mut parts = vec![0.0; PARTS.len()];
     for (name, stage) in &point.latency_stages_ns.as_ref()?.0 {
@@ -38,7 +38,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     Figure {
         title: "Latency by stage".to_owned(),
         caption: format!(
-            "Mean latency of a delivered packet in microseconds by where the time was spent; the table below has every stage.{}",
+            "Mean latency of a delivered packet in microseconds by stage; the table below lists every stage.{}",
             stacked::note(&stacks)
         ),
         legend: stacked::legend(&named),

@@ -1,13 +1,13 @@
-//! What an experiment says in two places, of which only one would be heeded.
+//! Rejects settings given twice in an experiment file, of which only one would take effect.
 
 use doorbell_loadgen::Rate;
 
 use super::file::ExperimentFile;
 use super::plan::{Combination, ExperimentError};
 
-/// Seeds, and rates that are measured or sought, are said in places of their own. What `set` or a parameter says of them would be a label of
-/// points that were simulated with others.
-pub(super) fn refuse_what_is_said_elsewhere(
+/// Rejects seeds and rates in `set` or in a parameter: they have keys of their own, which would override
+/// them. The points' labels would then be wrong.
+pub(super) fn reject_duplicate_keys(
     file: &ExperimentFile,
     combinations: &[Combination],
 ) -> Result<(), ExperimentError> {
@@ -18,7 +18,7 @@ pub(super) fn refuse_what_is_said_elsewhere(
         rates.iter().any(|text| text.parse::<Rate>().is_ok_and(|rate| rate == Rate::Times(Rate::ONCE)))
     };
     let rates = match (&file.measure, &file.search) {
-        // A network is measured at its generators' own rates by 1x.
+        // `1x` measures a network at its generators' own rates.
         (Some(measure), _) if file.network.is_none() || !own_rates(&measure.rates) => Some("measure.rates"),
         (_, Some(_)) => Some("search.min and search.max"),
         _ => None,
@@ -40,7 +40,7 @@ pub(super) fn refuse_what_is_said_elsewhere(
                 _ => continue,
             };
             return Err(ExperimentError::File(format!(
-                "{}: {key} is what {instead} say, and would not be heeded here; write {instead} instead",
+                "{}: {key} has no effect here; write {instead} instead",
                 file.name()
             )));
         }
