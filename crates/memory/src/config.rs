@@ -90,8 +90,8 @@ pub enum Inclusion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LlcConfig {
-    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, times the odd part of `slices`: 22 slices of 20 ways · 128 KiB
-    /// have 55 MiB.
+    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, times the odd part of `slices`: 22 slices of
+    /// 20 ways · 128 KiB have 55 MiB.
     pub size: Bytes,
     /// Lines per set, 1 to 32.
     pub ways: u32,

@@ -1,14 +1,13 @@
 //! A core's access through the private caches.
 //!
-//! Latencies add up: an access that misses the L1 goes to the L2 after the L1's latency, and one that misses
-//! the L2 leaves after the L2's latency. On the way back each level that missed adds its response latency. A
-//! miss holds a miss register of each level that it misses. If a dirty victim finds no free write-back
-//! buffer, the register is held until there is one. Lines go from the L2 to the L1s over
+//! Latencies add up: a miss leaves a level after its latency, and on the way back each level that missed adds
+//! its response latency. A miss holds a miss register of each level that it misses. If a dirty victim finds no
+//! free write-back buffer, the register is held until there is one. Lines go from the L2 to the L1s over
 //! `l2.bytes_per_cycle`, critical word first, and their fills take `fill_ports`.
 //!
-//! With `levels = 2` a directory of the two first-level caches replaces the L2 and takes no time: L1 misses
-//! go to the last level, and L1 victims too. Its counters are those of the L2. Its misses are requests to the
-//! last level; its hits are lines in the hart's other first-level cache, supplied from there at once.
+//! With `levels = 2` a directory of the two L1s replaces the L2 and takes no time: L1 misses and L1 victims go to
+//! the last level. Its counters are the L2's: misses are requests to the last level, hits are lines in the hart's
+//! other L1, supplied from there at once.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 
@@ -209,8 +208,7 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: answer.at, level: answer.level }
     }
 
-    /// Response of the L2 to an L1 miss whose request leaves the L1 at `out`. `upgrade`: the L1 has the line,
-    /// so only permission is returned.
+    /// Response of the L2 to an L1 miss that leaves the L1 at `out`. `upgrade`: only permission is returned.
     fn request_for_l1<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -262,8 +260,7 @@ impl<M: MainMemory> MemorySystem<M> {
         LineResponse { at, level, flags, lookup_done, trigger: first_use }
     }
 
-    /// A request that misses the L2, whose look-up is done at `lookup_done`. `upgrade`: the line is present but
-    /// read-only.
+    /// A request that misses the L2. `upgrade`: the line is present but read-only.
     fn miss_l2<const TIMED: bool>(
         &mut self,
         request: LineRequest,

@@ -7,11 +7,11 @@
 //! and allocates only if the policy says so. A policy may drop a line of a transmitted frame afterwards. With
 //! direct cache access off, writes go to memory and invalidate copies; reads still hit them.
 //!
-//! A device that enters at the last-level cache ([`DmaEntryPoint::Llc`]) takes one of its ports and no root complex
-//! link. Its writes go where the policy says. With direct cache access off they are allocated in the cores'
-//! ways: that policy governs the root complex, and a memory-side cache keeps what is written to it.
-//! [`DmaEntryPoint::LlcHeaders`] is the same, except that payload always goes to memory. [`DmaEntryPoint::MemoryBus`] has its
-//! own rules, in `memory_bus.rs`.
+//! A device that enters at the last-level cache ([`DmaEntryPoint::Llc`]) takes one of its ports and no root
+//! complex link. Its writes go where the policy says. With direct cache access off they are allocated in the
+//! cores' ways: that policy governs the root complex, and a memory-side cache keeps what is written to it.
+//! [`DmaEntryPoint::LlcHeaders`] is the same, except that payload always goes to memory.
+//! [`DmaEntryPoint::MemoryBus`] has its own rules, in `memory_bus.rs`.
 //!
 //! A written line is usable as soon as the write is visible. Writes are timed ahead, so a core may request
 //! the line at an earlier time than the write; it then does not wait for the write.

@@ -290,9 +290,9 @@ impl<M: MainMemory> MemorySystem<M> {
         (Moment { at: data, stop: look.home }, Level::Dram, look.alone, free)
     }
 
-    /// Times a memory read of a request that missed the LLC at `lookup_done`. Returns when it has a miss register,
-    /// when the data are at the LLC, and whether the line was already in flight. If it was not, the caller
-    /// must hold the register.
+    /// Times a memory read of a request that missed the LLC at `lookup_done`. Returns when it has a miss
+    /// register, when the data are at the LLC, and whether the line was already in flight. If it was not, the
+    /// caller must hold the register.
     pub(crate) fn read_memory(&mut self, line: u32, lookup_done: u64) -> (u64, u64, bool) {
         if let Some(held) = self.llc.mshrs.find(line, lookup_done) {
             // The other request has a later time only because calls are out of time order: fetch the line

@@ -147,8 +147,8 @@ impl Prefetcher {
         self.kind != PrefetchKind::None
     }
 
-    /// Trains on an access at `offset`, in bytes from the start of RAM, by the instruction at `pc`. `trigger`:
-    /// it missed, or was the first use of a prefetched line.
+    /// Trains on an access at `offset`, in bytes from the start of RAM, by the instruction at `pc`.
+    /// `trigger`: it missed, or was the first use of a prefetched line.
     pub fn train(&mut self, pc: u64, offset: u64, trigger: bool) -> Targets {
         let mut targets = Targets::default();
         let line = (offset / 64) as u32;

@@ -141,11 +141,11 @@ fn an_invalid_state_is_rejected() {
         change(&mut bad);
         slots.check(&bad, 1_000).is_err()
     };
-    assert!(refused(|bad| bad.ring[7] += 2));
-    assert!(refused(|bad| bad.ring.truncate(63)));
-    assert!(refused(|bad| bad.horizon = 7));
-    assert!(refused(|bad| bad.horizon = 0));
-    assert!(refused(|bad| bad.far[0].1 = 3));
-    assert!(refused(|bad| bad.far[0].0 = 2_000));
-    assert!(refused(|bad| bad.far.push((20, 1))));
+    assert!(rejected(|bad| bad.ring[7] += 2));
+    assert!(rejected(|bad| bad.ring.truncate(63)));
+    assert!(rejected(|bad| bad.horizon = 7));
+    assert!(rejected(|bad| bad.horizon = 0));
+    assert!(rejected(|bad| bad.far[0].1 = 3));
+    assert!(rejected(|bad| bad.far[0].0 = 2_000));
+    assert!(rejected(|bad| bad.far.push((20, 1))));
 }

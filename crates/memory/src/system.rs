@@ -165,7 +165,8 @@ impl MemorySystem<Dram> {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// An empty memory system for harts with these clocks and equal caches, around RAM of `size` bytes from `base` on.
+    /// An empty memory system for harts with these clocks and equal caches, around RAM of `size` bytes from
+    /// `base` on.
     pub fn new(
         config: &MemoryConfig,
         clocks: &[Hertz],

@@ -327,7 +327,8 @@ fn harts_share_the_llc_ports_and_have_separate_links() {
     let first = access(&mut system, 1, 1_000, AccessKind::Fetch, 0);
     let second = access(&mut system, 1, 1_000, AccessKind::Load, 4096);
     assert_eq!(first.at, 1_000 + LLC - 1, "an L1I takes one cycle less");
-    // The L2's port was taken in the cycle before; its own look-up is one cycle later, and the link is busy for two.
+    // The L2's port was taken in the cycle before; its own look-up is one cycle later, and the link is busy
+    // for two.
     assert_eq!(second.at, 1_000 + LLC + 1);
 }
 

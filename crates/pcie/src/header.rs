@@ -1,7 +1,8 @@
 //! Configuration space headers as tables: the common registers and those of functions (type 0) and bridges
 //! (type 1), with their writable bits.
 //!
-//! Documents: PCI Local Bus Specification 3.0, section 6.2; PCI-to-PCI Bridge Architecture Specification 1.2, section 3.2.
+//! Documents: PCI Local Bus Specification 3.0, section 6.2; PCI-to-PCI Bridge Architecture Specification 1.2,
+//! section 3.2.
 
 use std::borrow::Cow;
 
