@@ -128,7 +128,7 @@ fn lock_file(recipe: &Recipe, options: &BuildOptions) -> Result<Option<(LockFile
         return Err(ImageError::LockFile { path: path.to_owned(), problem });
     }
     let lock_file = LockFile::read(path)?;
-    lock_file.fit(recipe, path)?;
+    lock_file.validate(recipe, path)?;
     Ok(Some((lock_file, path.to_owned())))
 }
 
@@ -151,7 +151,8 @@ fn make(
     if let Some(disk) = &recipe.spec.disk {
         progress("making the disk");
         let unpacked = temporary(&workspace.cache, UNPACK_PREFIX)?;
-        let taken = packages.all.iter().zip(&packages.debs).filter(|(package, _)| disk.takes(&package.name));
+        let taken =
+            packages.all.iter().zip(&packages.debs).filter(|(package, _)| disk.includes(&package.name));
         unpack(taken.map(|(_, deb)| deb), unpacked.path(), workspace)?;
         write_disk(recipe, disk, unpacked.path(), fresh.path())?;
         assembled.files.push(DISK_FILE.to_owned());

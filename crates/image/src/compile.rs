@@ -60,7 +60,7 @@ pub(crate) struct Build {
 impl Build {
     /// Merges an extension's programs, which are compiled with the same options and may use the same sources
     /// and headers.
-    pub(crate) fn and(mut self, more: &Build) -> Build {
+    pub(crate) fn merge(mut self, more: &Build) -> Build {
         self.folder.clone_from(&more.folder);
         self.packages.extend_from_slice(&more.packages);
         self.flags.extend_from_slice(&more.flags);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doorbell_files::{self as files, Held, hold};
+use doorbell_files::{self as files, UseLock, hold};
 
 use crate::apt::Apt;
 use crate::builder::{BuildOptions, unpack};
@@ -24,7 +24,7 @@ use crate::workspace::{UNPACK_PREFIX, Workspace, temporary};
 /// Value of the mirror option that disables the archive of debugging symbols.
 const NO_MIRROR: &str = "none";
 /// Number of files without symbols that a message names.
-const NAMED: usize = 3;
+const FILES_NAMED: usize = 3;
 /// Number of hash digits in a folder's name.
 const NAME_DIGITS: usize = 16;
 
@@ -37,7 +37,7 @@ pub type ByBuildId = BTreeMap<String, String>;
 pub struct DebugSymbols {
     /// The folder.
     pub folder: PathBuf,
-    _held: Held,
+    _held: UseLock,
 }
 
 impl DebugSymbols {
@@ -96,7 +96,7 @@ pub fn fetch_debug_symbols(
         let debs = fetch(&packages, &apt, catalogue.route, options.offline, progress)?;
         let unpacked = temporary(&workspace.cache, UNPACK_PREFIX)?;
         unpack(debs.iter(), unpacked.path(), &workspace)?;
-        keep(programs, unpacked.path(), fresh.path())?;
+        copy_symbol_files(programs, unpacked.path(), fresh.path())?;
     }
     if wanted.len() == programs.len() {
         return Err(ImageError::NoDebugSymbols { image: image.name().to_owned(), programs: programs.len() });
@@ -184,7 +184,7 @@ fn with_symbols(index: &str, wanted: &mut ByBuildId) -> Result<Vec<Package>, Str
 }
 
 /// Copies the programs' symbol files out of the unpacked packages.
-fn keep(programs: &ByBuildId, unpacked: &Path, into: &Path) -> Result<(), ImageError> {
+fn copy_symbol_files(programs: &ByBuildId, unpacked: &Path, into: &Path) -> Result<(), ImageError> {
     for id in programs.keys() {
         let Some(name) = file_of(id) else { continue };
         let from = unpacked.join("usr/lib/debug").join(&name);
@@ -214,8 +214,8 @@ fn without_symbols(folder: &Path, programs: &ByBuildId) -> ByBuildId {
 
 fn missing_message(wanted: &ByBuildId, all: usize) -> String {
     let mut names: Vec<&str> =
-        wanted.values().map(|path| path.rsplit('/').next().unwrap_or(path)).take(NAMED).collect();
-    if wanted.len() > NAMED {
+        wanted.values().map(|path| path.rsplit('/').next().unwrap_or(path)).take(FILES_NAMED).collect();
+    if wanted.len() > FILES_NAMED {
         names.push("…");
     }
     format!("no debugging symbols for {} of {all} programs and libraries: {}", wanted.len(), names.join(", "))

@@ -14,7 +14,7 @@ use crate::recipe::{Disk, Recipe};
 
 impl Disk {
     /// Whether a package goes onto the disk.
-    pub(crate) fn takes(&self, package: &str) -> bool {
+    pub(crate) fn includes(&self, package: &str) -> bool {
         let named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, package));
         named(&self.packages) && !named(&self.leave_out_packages)
     }
@@ -96,7 +96,7 @@ mod tests {
     fn patterns_choose_packages_and_files_and_the_recipes_files_win() {
         let recipe = Recipe::load("server").unwrap();
         let disk = recipe.spec.disk.clone().unwrap();
-        assert!(disk.takes("busybox-static") && !disk.takes("linux-image-6.12-riscv64"));
+        assert!(disk.includes("busybox-static") && !disk.includes("linux-image-6.12-riscv64"));
         let unpacked = tempfile::tempdir().unwrap();
         let root = unpacked.path();
         for folder in ["usr/share/doc/tool", "usr/bin", "etc"] {

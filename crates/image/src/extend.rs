@@ -106,7 +106,7 @@ impl Extension {
         all.files.clone_from(&more.files);
         spec.init.extend_from_slice(&self.init);
         if let Some(more) = &self.build {
-            spec.build = Some(spec.build.map_or_else(|| more.clone(), |base| base.and(more)));
+            spec.build = Some(spec.build.map_or_else(|| more.clone(), |base| base.merge(more)));
         }
         spec.lock.clone_from(&self.lock);
         Ok(spec)
@@ -296,7 +296,7 @@ impl Origin {
                     if !from.exists() {
                         return Err(fail(format!("the file {} is missing", local.from)));
                     }
-                    stays_inside(folder, &local.from).map_err(fail)?;
+                    check_inside(folder, &local.from).map_err(fail)?;
                     read_tree(&from, path, mode, &mut nodes)?;
                 }
             }
@@ -307,7 +307,7 @@ impl Origin {
 
 /// Refuses a link that leads out of the recipe's folder: a third party's recipe must not copy this
 /// machine's files into a guest.
-fn stays_inside(folder: &Path, name: &str) -> Result<(), String> {
+fn check_inside(folder: &Path, name: &str) -> Result<(), String> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let real = |path: &Path| path.canonicalize().map_err(|error| format!("cannot read {name}: {error}"));
     let (folder, target) = (real(folder)?, real(&folder.join(name))?);

@@ -29,7 +29,7 @@ mod tests {
         for builtin in BUILTIN {
             let recipe = Recipe::load(Path::new(builtin.name)).unwrap();
             let text = packages(&recipe.spec.suite, &recipe.spec.architecture).expect("the suite has a list");
-            let all = resolve(&recipe, &recipe.exact.over(text.to_owned()))
+            let all = resolve(&recipe, &recipe.exact.replace_in(text.to_owned()))
                 .unwrap_or_else(|error| panic!("{error}"));
             for package in &all {
                 let digits = package.sha256.chars().all(|c| c.is_ascii_hexdigit());

@@ -12,7 +12,7 @@ const ALLOWED: &str = "allowed are -O…, -g, -std=…, -W… (warnings), -m…,
 
 /// Options that are allowed as they are.
 #[rustfmt::skip]
-const WHOLE: &[&str] = &[
+const EXACT_OPTIONS: &[&str] = &[
     "-O", "-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-Og", "-Ofast", "-g", "-g0", "-g1", "-g2", "-g3", "-ggdb", "-gdwarf",
     "-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5", "-ansi", "-pedantic", "-pedantic-errors", "-w", "-pipe", "-pthread",
     "-static", "-static-pie", "-static-libgcc", "-shared", "-pie", "-no-pie", "-nostdinc", "-nostdlib", "-nostartfiles",
@@ -25,12 +25,12 @@ const WHOLE: &[&str] = &[
 
 /// Prefixes of options whose rest is a plain value: letters, digits and `= . _ + -`. No warning option and no
 /// machine option names a file; those for the linker and the assembler contain a comma.
-const WITH_VALUE: &[&str] = &["-std=", "-W", "-m", "--param="];
+const VALUE_PREFIXES: &[&str] = &["-std=", "-W", "-m", "--param="];
 
 /// The `-f` options that affect code generation, each also with `no-`, and with `=` and a plain value where
 /// it takes one.
 #[rustfmt::skip]
-const CODE: &[&str] = &[
+const CODE_OPTIONS: &[&str] = &[
     "PIC", "PIE", "aggressive-loop-optimizations", "align-functions", "align-jumps", "align-labels", "align-loops", "allow-store-data-races",
     "associative-math", "asynchronous-unwind-tables", "builtin", "caller-saves", "combine-stack-adjustments", "common",
     "conserve-stack", "crossjumping", "cse-follow-jumps", "cx-limited-range", "data-sections", "dce", "delete-null-pointer-checks",
@@ -88,19 +88,19 @@ pub(crate) fn check(flags: &[String]) -> Result<(), String> {
 
 fn is_harmless(flag: &str) -> bool {
     let with_value = |start: &&str| flag.strip_prefix(*start).is_some_and(is_plain_value);
-    WHOLE.contains(&flag)
-        || WITH_VALUE.iter().any(with_value)
-        || flag.strip_prefix("-f").is_some_and(is_of_code)
+    EXACT_OPTIONS.contains(&flag)
+        || VALUE_PREFIXES.iter().any(with_value)
+        || flag.strip_prefix("-f").is_some_and(is_code_option)
         || ["-D", "-U"].iter().any(|option| flag.strip_prefix(option).is_some_and(is_macro))
         || flag.strip_prefix("-I").is_some_and(is_header_path)
 }
 
-fn is_of_code(option: &str) -> bool {
+fn is_code_option(option: &str) -> bool {
     let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
     let positive = name.strip_prefix("no-").unwrap_or(name);
     // -fno-builtin-FUNCTION.
     let builtin = positive.strip_prefix("builtin-").is_some_and(is_plain_value);
-    (CODE.contains(&positive) || builtin) && value.is_none_or(is_plain_value)
+    (CODE_OPTIONS.contains(&positive) || builtin) && value.is_none_or(is_plain_value)
 }
 
 fn is_plain_value(value: &str) -> bool {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use doorbell_files::{Held, hold, sha256};
+use doorbell_files::{UseLock, hold, sha256};
 use doorbell_results::Provenance;
 use doorbell_sim::Bytes;
 
@@ -22,7 +22,7 @@ pub struct Image {
     dir: PathBuf,
     manifest: Manifest,
     /// Keeps `doorbell cache clean` from removing the image while it is in use.
-    _held: Arc<Held>,
+    _held: Arc<UseLock>,
 }
 
 impl Image {

@@ -1,4 +1,4 @@
-//! The lock file, which pins an image's packages: the version and SHA-256 of each, so that the same image can
+//! The lock file, which lock_file an image's packages: the version and SHA-256 of each, so that the same image can
 //! be built again when the archive has newer packages. `doorbell image lock` writes it; a build with it takes
 //! exactly these packages.
 //!
@@ -66,9 +66,9 @@ impl LockFile {
     pub fn read(path: &Path) -> Result<Self, ImageError> {
         let fail = |problem| ImageError::LockFile { path: path.to_owned(), problem };
         let text = doorbell_files::read_text(path).map_err(ImageError::io("read", path))?;
-        let pins: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
-        pins.check().map_err(fail)?;
-        Ok(pins)
+        let lock_file: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
+        lock_file.check().map_err(fail)?;
+        Ok(lock_file)
     }
 
     /// Refuses to overwrite anything but a lock file, such as a recipe.
@@ -125,7 +125,7 @@ impl LockFile {
     }
 
     /// Refuses a lock file of another suite or architecture.
-    pub(crate) fn fit(&self, recipe: &Recipe, path: &Path) -> Result<(), ImageError> {
+    pub(crate) fn validate(&self, recipe: &Recipe, path: &Path) -> Result<(), ImageError> {
         let spec = &recipe.spec;
         for (what, here, there) in
             [("suite", &self.suite, &spec.suite), ("architecture", &self.architecture, &spec.architecture)]
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    fn pins() -> LockFile {
+    fn lock_file() -> LockFile {
         let package = PackageRecord {
             name: "tool".into(),
             version: "1:2.0~rc1-1+b1".into(),
@@ -200,8 +200,8 @@ mod tests {
     fn a_written_lock_file_reads_back_and_is_readable_text() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("small.lock");
-        pins().write(&path).unwrap();
-        assert_eq!(LockFile::read(&path).unwrap(), pins());
+        lock_file().write(&path).unwrap();
+        assert_eq!(LockFile::read(&path).unwrap(), lock_file());
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("version = \"1:2.0~rc1-1+b1\"") && text.contains("[[packages]]"), "{text}");
     }
@@ -210,8 +210,8 @@ mod tests {
     fn only_a_lock_file_is_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        pins().write(&path("small.lock")).unwrap();
-        fs::write(path("by-hand.lock"), toml::to_string(&pins()).unwrap()).unwrap();
+        lock_file().write(&path("small.lock")).unwrap();
+        fs::write(path("by-hand.lock"), toml::to_string(&lock_file()).unwrap()).unwrap();
         fs::write(path("empty"), "").unwrap();
         for name in ["small.lock", "by-hand.lock", "empty", "new"] {
             LockFile::refuse_other(&path(name)).unwrap();
@@ -243,14 +243,15 @@ mod tests {
             ("schema = 1", "schema = 2", "schema is 2"),
             ("image =", "picture =", "picture"),
         ] {
-            pins().write(&path).unwrap();
+            lock_file().write(&path).unwrap();
             let text = fs::read_to_string(&path).unwrap();
             assert!(text.contains(from), "{text}");
             fs::write(&path, text.replace(from, to)).unwrap();
             let problem = LockFile::read(&path).unwrap_err().to_string();
             assert!(problem.contains(word) && problem.contains("small.lock"), "{problem}");
         }
-        let twice = LockFile { packages: [pins().packages, pins().packages].concat(), ..pins() };
+        let twice =
+            LockFile { packages: [lock_file().packages, lock_file().packages].concat(), ..lock_file() };
         twice.write(&path).unwrap();
         assert!(LockFile::read(&path).unwrap_err().to_string().contains("tool is listed twice"));
     }

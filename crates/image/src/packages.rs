@@ -85,7 +85,7 @@ pub(crate) fn of_suite(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Packages>, ImageError> {
     let Catalogue { text: index, route } = index_of_suite(suite(recipe), apt, options, progress)?;
-    let index = recipe.exact.over(index);
+    let index = recipe.exact.replace_in(index);
     let all = resolve(recipe, &index).map_err(|error| match (route, error) {
         (Route::Path, ImageError::Content { image, problem }) => {
             ImageError::NotInFallbackIndex { image, problem }

@@ -36,7 +36,7 @@ impl PinnedPackages {
     }
 
     /// Returns the index with these packages replacing those of the same names.
-    pub(crate) fn over(&self, index: String) -> String {
+    pub(crate) fn replace_in(&self, index: String) -> String {
         if self.text.is_empty() { index } else { format!("{index}\n\n{}", self.text) }
     }
 
@@ -86,14 +86,14 @@ mod tests {
         exact.add(&format!("\n{TOOL}\n\n"), "riscv64").unwrap();
         let suite = "Package: tool\nVersion: 1\nArchitecture: riscv64\nSize: 1\nSHA256: aa\n\n\
             Package: libc6\nVersion: 3\nArchitecture: riscv64\nSize: 1\nSHA256: bb\n";
-        let all = exact.over(suite.to_owned());
+        let all = exact.replace_in(suite.to_owned());
         let chosen = Index::new(&all).closure(&["tool".to_owned()], &[]).unwrap();
         let names: Vec<(&str, &str)> =
             chosen.iter().map(|of| (of.name.as_str(), of.version.as_str())).collect();
         assert_eq!(names, [("libc6", "3"), ("tool", "2.0+git1-1")]);
         assert_eq!(exact.package("tool").unwrap(), chosen[1]);
         assert!(exact.package("libc6").is_none());
-        assert_eq!(PinnedPackages::default().over("text".to_owned()), "text");
+        assert_eq!(PinnedPackages::default().replace_in("text".to_owned()), "text");
     }
 
     #[test]

@@ -67,7 +67,10 @@ pub fn fetch_source_file(
     apt.download_source(wanted.package, incoming.path())?;
     let names = files::list(incoming.path()).map_err(ImageError::io("read", incoming.path()))?;
     let archive = names.iter().find(|name| name.to_string_lossy().contains(".orig.tar"));
-    let archive = incoming.path().join(archive.ok_or_else(|| wanted.fail("is in no original archive"))?);
+    let archive =
+        incoming.path().join(archive.ok_or_else(|| {
+            wanted.fail("cannot be extracted: the source package has no .orig.tar archive")
+        })?);
     let mut command = host::command(TAR);
     command.arg("-C").arg(incoming.path()).arg("-xf").arg(&archive);
     // Strips the top folder, whatever its name.
@@ -75,7 +78,7 @@ pub fn fetch_source_file(
     command.arg(format!("*/{}", wanted.path));
     host::run_within(&workspace.bounds(incoming.path()), &mut command, "unpacking a source package")?;
     let found = incoming.path().join(wanted.path);
-    let content = fs::read(&found).map_err(|_| wanted.fail("is not in the original archive"))?;
+    let content = fs::read(&found).map_err(|_| wanted.fail("is not in the .orig.tar archive"))?;
     files::write(&path, &content).map_err(ImageError::io("write", &path))?;
     Ok(path)
 }

@@ -56,7 +56,7 @@ impl Workspace {
         let parent = create(parent.unwrap_or(Path::new(".")))?;
         // Always locks the cache first, so that two builds cannot deadlock.
         let locks =
-            [lock(&cache.join(".lock"), progress)?, lock(&Lock::beside(&parent.join(&name)), progress)?];
+            [lock(&cache.join(".lock"), progress)?, lock(&Lock::path_for(&parent.join(&name)), progress)?];
         let workspace = Self { cache, parent, name, locks };
         remove_leftovers(&workspace.cache, UNPACK_PREFIX);
         remove_leftovers(&workspace.cache.join("debs"), ".incoming-");

@@ -68,7 +68,7 @@ pub const REGISTERS: [Register<AplicRegister>; 14] = [
     row(MessageAddress, "msiaddrcfg", 0x1bc0, 0, Access::ReadWrite).array(4, 4),
     row(SetPending, "setip", 0x1c00, 0, Access::ReadWrite).array(WORDS_MAX, 4),
     row(SetPendingNumber, "setipnum", 0x1cdc, 0, Access::WriteOnly),
-    row(InputOrClearPending, "in_clrip", 0x1d00, 0, Access::BothAct).array(WORDS_MAX, 4),
+    row(InputOrClearPending, "in_clrip", 0x1d00, 0, Access::BothHaveEffects).array(WORDS_MAX, 4),
     row(ClearPendingNumber, "clripnum", 0x1ddc, 0, Access::WriteOnly),
     row(SetEnable, "setie", 0x1e00, 0, Access::ReadWrite).array(WORDS_MAX, 4),
     row(SetEnableNumber, "setienum", 0x1edc, 0, Access::WriteOnly),

@@ -51,7 +51,7 @@ pub const REGISTERS: [Register<PlicRegister>; 5] = [
         0x20_0004,
         4,
         0,
-        Access::BothAct,
+        Access::BothHaveEffects,
         "PLIC 8-9",
     )
     .array(MAX_CONTEXTS as u64, 0x1000),

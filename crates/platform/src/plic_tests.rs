@@ -179,7 +179,7 @@ fn a_saved_state_of_another_size_is_refused() {
 }
 
 /// The specification, one source and one context at a time, without cached state.
-struct Naive {
+struct NaiveModel {
     priority: [u8; 128],
     level: [bool; 128],
     pending: [bool; 128],
@@ -188,7 +188,7 @@ struct Naive {
     threshold: [u8; 4],
 }
 
-impl Naive {
+impl NaiveModel {
     fn gateways(&mut self) {
         for s in 1..=95 {
             self.pending[s] |= self.level[s] && !self.claimed[s];
@@ -233,7 +233,7 @@ proptest! {
     fn the_plic_agrees_with_a_naive_model(steps in steps()) {
         let mut plic = Plic::new(PlicConfig::virt(2));
         let none = [false; 128];
-        let mut naive = Naive {
+        let mut naive = NaiveModel {
             priority: [0; 128], level: none, pending: none, claimed: none, enable: [none; 4], threshold: [0; 4],
         };
         for step in steps {

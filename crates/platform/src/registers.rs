@@ -13,9 +13,9 @@ pub enum Access {
     /// Reads return zero.
     WriteOnly,
     /// Reading has a side effect.
-    ReadActs,
+    ReadHasEffect,
     /// Reading and writing have different side effects.
-    BothAct,
+    BothHaveEffects,
 }
 
 impl Access {
@@ -26,7 +26,7 @@ impl Access {
 
     /// Whether the register can be written.
     pub const fn writable(self) -> bool {
-        !matches!(self, Access::ReadOnly | Access::ReadActs)
+        !matches!(self, Access::ReadOnly | Access::ReadHasEffect)
     }
 }
 

@@ -30,9 +30,9 @@ const SECTION: &str = "goldfish RTC";
 
 /// The register table.
 pub const REGISTERS: [Register<RtcRegister>; 8] = [
-    Register::one(RtcRegister::TimeLow, "TIME_LOW", 0x00, 4, 0, Access::BothAct, SECTION),
+    Register::one(RtcRegister::TimeLow, "TIME_LOW", 0x00, 4, 0, Access::BothHaveEffects, SECTION),
     Register::one(RtcRegister::TimeHigh, "TIME_HIGH", 0x04, 4, 0, Access::ReadWrite, SECTION),
-    Register::one(RtcRegister::AlarmLow, "ALARM_LOW", 0x08, 4, 0, Access::BothAct, SECTION),
+    Register::one(RtcRegister::AlarmLow, "ALARM_LOW", 0x08, 4, 0, Access::BothHaveEffects, SECTION),
     Register::one(RtcRegister::AlarmHigh, "ALARM_HIGH", 0x0c, 4, 0, Access::ReadWrite, SECTION),
     Register::one(RtcRegister::IrqEnabled, "IRQ_ENABLED", 0x10, 4, 0, Access::ReadWrite, SECTION),
     Register::one(RtcRegister::ClearAlarm, "CLEAR_ALARM", 0x14, 4, 0, Access::WriteOnly, SECTION),

@@ -47,17 +47,17 @@ const fn register(
 /// The register table. Registers that share an offset differ in direction or in the divisor latch access bit
 /// (DLAB).
 pub const REGISTERS: [Register<UartRegister>; 12] = [
-    register(UartRegister::Rbr, "RBR", 0, 0, Access::ReadActs, "PC16550D 8.0"),
+    register(UartRegister::Rbr, "RBR", 0, 0, Access::ReadHasEffect, "PC16550D 8.0"),
     register(UartRegister::Thr, "THR", 0, 0, Access::WriteOnly, "PC16550D 8.0"),
     register(UartRegister::Dll, "DLL", 0, 0x0c, Access::ReadWrite, "PC16550D 8.3"),
     register(UartRegister::Ier, "IER", 1, 0, Access::ReadWrite, "PC16550D 8.7"),
     register(UartRegister::Dlm, "DLM", 1, 0, Access::ReadWrite, "PC16550D 8.3"),
-    register(UartRegister::Iir, "IIR", 2, 0x01, Access::ReadActs, "PC16550D 8.6"),
+    register(UartRegister::Iir, "IIR", 2, 0x01, Access::ReadHasEffect, "PC16550D 8.6"),
     register(UartRegister::Fcr, "FCR", 2, 0, Access::WriteOnly, "PC16550D 8.5"),
     register(UartRegister::Lcr, "LCR", 3, 0, Access::ReadWrite, "PC16550D 8.1"),
     register(UartRegister::Mcr, "MCR", 4, 0, Access::ReadWrite, "PC16550D 8.8"),
-    register(UartRegister::Lsr, "LSR", 5, 0x60, Access::ReadActs, "PC16550D 8.4"),
-    register(UartRegister::Msr, "MSR", 6, 0xb0, Access::ReadActs, "PC16550D 8.9"),
+    register(UartRegister::Lsr, "LSR", 5, 0x60, Access::ReadHasEffect, "PC16550D 8.4"),
+    register(UartRegister::Msr, "MSR", 6, 0xb0, Access::ReadHasEffect, "PC16550D 8.9"),
     register(UartRegister::Scr, "SCR", 7, 0, Access::ReadWrite, "PC16550D 8.10"),
 ];
 
@@ -87,7 +87,7 @@ const FCR_ENABLE: u8 = 1 << 0;
 const FCR_RX_RESET: u8 = 1 << 1;
 const FCR_TX_RESET: u8 = 1 << 2;
 /// The FCR bits that are stored; the others have a one-time effect.
-const FCR_KEPT: u8 = 0xc9;
+const FCR_STORED: u8 = 0xc9;
 const LCR_DLAB: u8 = 1 << 7;
 const MCR_WRITABLE: u8 = 0x1f;
 const MCR_LOOPBACK: u8 = 1 << 4;
@@ -381,7 +381,7 @@ impl Uart {
     fn control_fifos(&mut self, value: u8) {
         let toggled = (value ^ self.state.fcr) & FCR_ENABLE != 0;
         // The other bits take effect only if FCR enables the FIFOs in the same write.
-        self.state.fcr = if value & FCR_ENABLE != 0 { value & FCR_KEPT } else { 0 };
+        self.state.fcr = if value & FCR_ENABLE != 0 { value & FCR_STORED } else { 0 };
         let clears = |bit: u8| toggled || value & (FCR_ENABLE | bit) == FCR_ENABLE | bit;
         if clears(FCR_RX_RESET) {
             self.state.rx_fifo.clear();

@@ -14,14 +14,14 @@ const PLIC: u64 = 0xc00_0000;
 const PLIC_CLAIM_S: u64 = PLIC + 0x20_1004;
 
 /// Routes one source to supervisor mode of hart 0 in QEMU's PLIC.
-fn watch(qemu: &mut Qtest, source: u32) {
+fn route_source(qemu: &mut Qtest, source: u32) {
     qemu.write(PLIC + 4 * u64::from(source), AccessSize::B4, 1);
     qemu.write(PLIC + 0x2080, AccessSize::B4, 1 << source);
 }
 
 /// Whether the watched source's line was high since the last call. QEMU latches each rise; a level that stays
 /// high is not reported again.
-fn seen_high(qemu: &mut Qtest) -> bool {
+fn rose_since_last_call(qemu: &mut Qtest) -> bool {
     let source = qemu.read(PLIC_CLAIM_S, AccessSize::B4);
     qemu.write(PLIC_CLAIM_S, AccessSize::B4, source);
     source != 0
@@ -45,7 +45,7 @@ fn the_uart_agrees_with_qemus_in_8000_random_accesses() {
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
     let mut uart = Uart::new();
     let mut random = Rng::stream(1, "platform.against_qemu.uart");
-    watch(&mut qemu, map::UART_IRQ);
+    route_source(&mut qemu, map::UART_IRQ);
     // QEMU leaves OUT2 set after reset.
     uart.write(4, b1, 0);
     qemu.write(at + 4, b1, 0);
@@ -69,7 +69,7 @@ fn the_uart_agrees_with_qemus_in_8000_random_accesses() {
         let (ours, theirs) = (uart.read(offset, b1), qemu.read(at + offset, b1));
         assert_eq!(ours, theirs, "step {step}, offset {offset}");
         levels.push(uart.irq());
-        check_line(seen_high(&mut qemu), &levels, &format!("step {step}, offset {offset}"));
+        check_line(rose_since_last_call(&mut qemu), &levels, &format!("step {step}, offset {offset}"));
     }
 }
 
@@ -167,7 +167,7 @@ fn rtc_alarm_registers_behave_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Rtc), AccessSize::B4);
     let mut rtc = Rtc::new(&RtcConfig::default());
-    watch(&mut qemu, map::RTC_IRQ);
+    route_source(&mut qemu, map::RTC_IRQ);
     let mut rises = 0;
     for (offset, value) in [
         (0x10, 1),
@@ -190,7 +190,11 @@ fn rtc_alarm_registers_behave_as_in_qemu() {
             let (ours, theirs) = (rtc.read(register, b4, Ps::from_ms(1)), qemu.read(at + register, b4));
             assert_eq!(ours, theirs, "after {value:#x} to {offset:#x}: register {register:#x}");
         }
-        check_line(seen_high(&mut qemu), &[before, rtc.irq()], &format!("{value:#x} to {offset:#x}"));
+        check_line(
+            rose_since_last_call(&mut qemu),
+            &[before, rtc.irq()],
+            &format!("{value:#x} to {offset:#x}"),
+        );
         rises += u32::from(!before && rtc.irq());
     }
     assert_eq!(rises, 3);

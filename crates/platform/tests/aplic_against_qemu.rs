@@ -18,16 +18,16 @@ const DOMAINS: [(DomainLevel, RegionId); 2] =
 const SOURCES: [u64; 6] = [1, 2, map::UART_IRQ as u64, 31, 32, 95];
 const ADDRESSES: u64 = 0x1bc0;
 
-struct Both {
+struct Pair {
     qemu: Qtest,
     ours: Aplic,
     memory: BTreeMap<u64, u32>,
 }
 
-impl Both {
-    fn new() -> Both {
+impl Pair {
+    fn new() -> Pair {
         let qemu = Qtest::start(&["-machine", "aia=aplic-imsic", "-m", "64", "-smp", "2"]);
-        let mut both = Both { qemu, ours: Aplic::new(), memory: BTreeMap::new() };
+        let mut both = Pair { qemu, ours: Aplic::new(), memory: BTreeMap::new() };
         let [machine, supervisor] = MESSAGES.map(|address| address >> 12);
         for (value, offset) in [machine, 1 << 12, supervisor, 0].into_iter().zip([0, 4, 8, 12]) {
             both.write(0, ADDRESSES + offset, value);
@@ -40,7 +40,7 @@ impl Both {
     }
 
     fn write(&mut self, domain: usize, offset: u64, value: u64) {
-        self.qemu.write(Both::base(domain) + offset, B4, value);
+        self.qemu.write(Pair::base(domain) + offset, B4, value);
         self.ours.write(DOMAINS[domain].0, offset, B4, value);
         self.settle();
         self.send();
@@ -54,7 +54,7 @@ impl Both {
                 let mode = self.ours.read(level, 4 * source, B4);
                 let active = self.ours.read(level, 0x1d00 + source / 32 * 4, B4) >> (source % 32) & 1 != 0;
                 if (mode == 6 || mode == 7) && !active {
-                    self.qemu.write(Both::base(domain) + 0x1ddc, B4, source);
+                    self.qemu.write(Pair::base(domain) + 0x1ddc, B4, source);
                 }
             }
         }
@@ -85,7 +85,7 @@ impl Both {
                 let in_word = SOURCES.into_iter().filter(|source| Some(source / 32) == word);
                 let hidden: u64 =
                     in_word.filter(|source| detached(source)).map(|source| 1 << (source % 32)).sum();
-                let theirs = self.qemu.read(Both::base(domain) + offset, B4) & !hidden;
+                let theirs = self.qemu.read(Pair::base(domain) + offset, B4) & !hidden;
                 assert_eq!(self.ours.read(level, offset, B4), theirs, "{what}: {id:?} {offset:#x}");
             }
         }
@@ -100,15 +100,15 @@ impl Both {
 #[test]
 fn the_aplic_agrees_with_qemus_after_any_writes() {
     for round in 0..2 {
-        play(round);
+        random_accesses(round);
     }
 }
 
 /// Every other source is delegated to the child; in the second round, the others. QEMU lets a child configure
 /// sources that are not delegated to it, and keep sources that were taken back. The specification does not,
 /// so neither is tested.
-fn play(round: usize) {
-    let mut both = Both::new();
+fn random_accesses(round: usize) {
+    let mut both = Pair::new();
     let mut random = Rng::stream(round as u64, "platform.against_qemu.aplic");
     both.compare("after reset");
     for source in SOURCES.into_iter().skip(round).step_by(2) {

@@ -101,7 +101,7 @@ pub struct Drops {
 
 /// Frames for which a NIC had no room, by what they waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByWait {
+pub struct FifoWaits {
     /// Software, which returned no descriptors; includes frames of queues that drop at once without
     /// descriptors.
     pub core: u64,
@@ -126,15 +126,15 @@ impl Drops {
 
     /// The frames of `dma`, `core` and `tx` by what they waited for. Files of older versions only have the
     /// paper's rule, whose classes are used instead.
-    pub fn by_wait(&self) -> ByWait {
+    pub fn by_wait(&self) -> FifoWaits {
         let WaitedFor { core, tx, fetch, data } = self.waited_for;
         let waited = self.waited_for.total();
         if waited == 0 && self.dma + self.tx > 0 {
-            return ByWait { core: self.core, tx: self.tx, fetch: 0, data: self.dma };
+            return FifoWaits { core: self.core, tx: self.tx, fetch: 0, data: self.dma };
         }
         // The others waited in no FIFO: their queue had no descriptors (SRRCTL.DROP_EN).
-        let in_none = (self.dma + self.core + self.tx).saturating_sub(waited);
-        ByWait { core: core + in_none, tx, fetch, data }
+        let without_fifo = (self.dma + self.core + self.tx).saturating_sub(waited);
+        FifoWaits { core: core + without_fifo, tx, fetch, data }
     }
 
     /// The sum of two.

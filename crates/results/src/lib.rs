@@ -50,7 +50,7 @@ pub use comparison::{
     ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
     Interval, UnmatchedPoint,
 };
-pub use drops::{ByNic, ByWait, Drops, WaitedFor};
+pub use drops::{ByNic, Drops, FifoWaits, WaitedFor};
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
 pub use kinds::{HartKinds, KindCost, KindFigures};

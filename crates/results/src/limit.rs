@@ -82,9 +82,9 @@ fn derive(points: &[&PointSummary]) -> Option<Limit> {
     else {
         return without_loss(&offered.copied().collect::<Vec<_>>(), highest);
     };
-    let culprit =
-        culprit(&worst.drops, without_descriptors(worst), worst.frames_late, worst.timing.as_ref())?;
-    let Culprit { mut part, mut text, frames } = culprit;
+    let loss_cause =
+        loss_cause(&worst.drops, without_descriptors(worst), worst.frames_late, worst.timing.as_ref())?;
+    let LossCause { mut part, mut text, frames } = loss_cause;
     if part == "core" && has_stalled_ring(worst) {
         (part, text) = ("ring_stalled", STALLED.to_owned());
     }
@@ -282,7 +282,7 @@ fn derive_of_search(size: &SizeSummary) -> Option<Limit> {
     // If FIFOs were full as well, the remaining NIC drops had no descriptors in their queue.
     let waited = Some(drops.waited_for.total()).filter(|waited| *waited > 0);
     let without = waited.map_or(0, |waited| (drops.dma + drops.core + drops.tx).saturating_sub(waited));
-    let Culprit { part, text, frames } = culprit(drops, without, 0, None)?;
+    let LossCause { part, text, frames } = loss_cause(drops, without, 0, None)?;
     let lost = [drops.dma, drops.core, drops.tx, drops.nic_other, drops.link, drops.guest];
     let share = frames as f64 / lost.iter().sum::<u64>().max(1) as f64;
     let text =
@@ -299,22 +299,22 @@ fn without_descriptors(point: &PointSummary) -> u64 {
 }
 
 /// The main cause of loss.
-struct Culprit {
+struct LossCause {
     part: &'static str,
     text: String,
     frames: u64,
 }
 
 /// Finds the main cause of loss. Some frames waited in no full FIFO, because their queue had no descriptors.
-fn culprit(
+fn loss_cause(
     drops: &Drops,
     without_descriptors: u64,
     late: u64,
     timing: Option<&TimingFigures>,
-) -> Option<Culprit> {
+) -> Option<LossCause> {
     let fifo = drops.by_wait();
     let of_queue = without_descriptors.min(drops.core);
-    let (part, descriptors) = descriptors_way(timing);
+    let (part, descriptors) = descriptor_path(timing);
     let all = [
         ("core", if 2 * of_queue > fifo.core { CORE_OF_QUEUE } else { CORE }, fifo.core),
         ("tx", "transmission (transmit ring full)", fifo.tx),
@@ -337,13 +337,13 @@ fn culprit(
     // Among equals the first one, which is closest to the core.
     let (part, text, frames) =
         all.into_iter().rev().max_by_key(|(_, _, frames)| *frames).filter(|(_, _, frames)| *frames > 0)?;
-    let way = timing.filter(|_| text == DATA).and_then(way_to_memory);
+    let way = timing.filter(|_| text == DATA).and_then(memory_path);
     let (part, text) = way.unwrap_or_else(|| (part, text.to_owned()));
-    Some(Culprit { part, text, frames })
+    Some(LossCause { part, text, frames })
 }
 
 /// The path of descriptor fetches, as far as the timing figures show it; runs without timing have none.
-fn descriptors_way(timing: Option<&TimingFigures>) -> (&'static str, &'static str) {
+fn descriptor_path(timing: Option<&TimingFigures>) -> (&'static str, &'static str) {
     let has = |group: &str| timing.is_some_and(|timing| timing.0.iter().any(|of| of.name == group));
     let link = timing.is_some_and(|timing| timing.get("PCI Express", "up_share").is_some());
     match (link, has("buses")) {
@@ -355,7 +355,7 @@ fn descriptors_way(timing: Option<&TimingFigures>) -> (&'static str, &'static st
 
 /// The saturated part of the NIC's path to memory. If there is none, the NIC's DMA engine is the limit, by
 /// its transactions in flight or its rate.
-fn way_to_memory(timing: &TimingFigures) -> Option<(&'static str, String)> {
+fn memory_path(timing: &TimingFigures) -> Option<(&'static str, String)> {
     let link = |way: &str| timing.get("PCI Express", &format!("{way}_share"));
     let (up, down, memory) = (link("up")?, link("down")?, timing.get("DRAM", "share")?);
     let link = up.max(down);

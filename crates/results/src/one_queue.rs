@@ -19,7 +19,7 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
     points.iter().find_map(|point| {
         let ports = point.ports.iter().enumerate();
         let all: Vec<String> = ports.filter_map(|(number, port)| of_port(number, port)).collect();
-        (!all.is_empty()).then(|| format!("{}: {} {}", all.join("; "), WHY, more_flows(point)))
+        (!all.is_empty()).then(|| format!("{}: {} {}", all.join("; "), REASON, more_flows(point)))
     })
 }
 
@@ -42,7 +42,7 @@ fn of_port(number: usize, port: &PortFigures) -> Option<String> {
     ))
 }
 
-const WHY: &str = "for RSS they are one flow (same addresses and, if software includes ports in the hash, same ports), or cannot be hashed (not IP, or behind two VLAN tags).";
+const REASON: &str = "for RSS they are one flow (same addresses and, if software includes ports in the hash, same ports), or cannot be hashed (not IP, or behind two VLAN tags).";
 
 /// How to get more flows.
 fn more_flows(point: &PointSummary) -> &'static str {

@@ -118,10 +118,10 @@ pub struct TransferCore {
     pub core: u32,
     /// The TCP or UDP ports of its servers.
     pub ports: Vec<u16>,
-    /// As for all cores together.
+    /// Delivered payload in bits per second, in units of 10⁹.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_gbps: Option<f64>,
-    /// As for all cores together.
+    /// Transactions per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions_per_second: Option<f64>,
     /// Frames received by its queue.

@@ -41,15 +41,15 @@ fn command(world: &World, refresh: bool) -> Command {
 }
 
 /// Outcome of a step.
-enum Fate {
+enum Outcome {
     Done,
     Killed,
     Full,
 }
 
-/// Runs a build and decides the outcome of each step that changes the disk by `fate`, called with the step's
+/// Runs a build and decides the outcome of each step that changes the disk by `outcome`, called with the step's
 /// number. Returns these steps, too.
-fn controlled(world: &World, refresh: bool, fate: impl Fn(usize) -> Fate) -> (Vec<String>, Output) {
+fn controlled(world: &World, refresh: bool, outcome: impl Fn(usize) -> Outcome) -> (Vec<String>, Output) {
     let socket = world.path("control");
     let _ = fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket).unwrap();
@@ -63,14 +63,14 @@ fn controlled(world: &World, refresh: bool, fate: impl Fn(usize) -> Fate) -> (Ve
             continue;
         }
         let changes = CHANGES.contains(&line.split(' ').next().unwrap());
-        let what = if changes { fate(steps.len()) } else { Fate::Done };
+        let what = if changes { outcome(steps.len()) } else { Outcome::Done };
         if changes {
             steps.push(line);
         }
         let answer = match what {
-            Fate::Done => "go",
-            Fate::Full => "full 10",
-            Fate::Killed => {
+            Outcome::Done => "go",
+            Outcome::Full => "full 10",
+            Outcome::Killed => {
                 child.kill().unwrap();
                 break;
             }
@@ -90,7 +90,7 @@ fn clear(world: &World) {
 }
 
 /// Builds again, and checks that the result is as after an undisturbed build.
-fn resumes(world: &World, expected: &Image, after: &str) {
+fn assert_resumes(world: &World, expected: &Image, after: &str) {
     let image = world.build(&world.options()).unwrap_or_else(|error| panic!("after {after}: {error}"));
     assert_eq!(image.manifest(), expected.manifest(), "after {after}");
     assert_eq!(world.images(), ["tiny"], "after {after}");
@@ -109,7 +109,7 @@ fn resumes(world: &World, expected: &Image, after: &str) {
 #[test]
 fn a_first_build_killed_at_any_step_is_resumed() {
     let world = World::new();
-    let (steps, output) = controlled(&world, false, |_| Fate::Done);
+    let (steps, output) = controlled(&world, false, |_| Outcome::Done);
     assert!(output.status.success(), "{output:?}");
     let whole = Image::open(world.path("images/tiny")).unwrap();
     assert!(
@@ -120,26 +120,27 @@ fn a_first_build_killed_at_any_step_is_resumed() {
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| !step.starts_with("sync ")) {
         clear(&world);
         let (_, output) =
-            controlled(&world, false, |step| if step == at { Fate::Killed } else { Fate::Done });
+            controlled(&world, false, |step| if step == at { Outcome::Killed } else { Outcome::Done });
         assert!(!output.status.success(), "{step}");
         // There is no image, or it is whole.
         assert!(
             !world.path("images/tiny").exists() || Image::open(world.path("images/tiny")).is_ok(),
             "{step}"
         );
-        resumes(&world, &whole, step);
+        assert_resumes(&world, &whole, step);
     }
 }
 
 #[test]
 fn a_full_disk_is_reported_at_any_step_and_leaves_no_partial_files() {
     let world = World::new();
-    let (steps, _) = controlled(&world, false, |_| Fate::Done);
+    let (steps, _) = controlled(&world, false, |_| Outcome::Done);
     let whole = Image::open(world.path("images/tiny")).unwrap();
     let may_fail = |step: &str| !step.starts_with("remove ") && !step.starts_with("unlock ");
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| may_fail(step)) {
         clear(&world);
-        let (_, output) = controlled(&world, false, |step| if step == at { Fate::Full } else { Fate::Done });
+        let (_, output) =
+            controlled(&world, false, |step| if step == at { Outcome::Full } else { Outcome::Done });
         let printed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(3) && printed.contains("no storage space"), "{step}: {printed}");
         let left: Vec<String> = world.images();
@@ -147,7 +148,7 @@ fn a_full_disk_is_reported_at_any_step_and_leaves_no_partial_files() {
             left.is_empty() || (left == ["tiny"] && Image::open(world.path("images/tiny")).is_ok()),
             "{step}: {left:?}"
         );
-        resumes(&world, &whole, step);
+        assert_resumes(&world, &whole, step);
     }
 }
 
@@ -158,7 +159,7 @@ fn a_rebuild_killed_at_any_step_leaves_the_old_or_the_new_image() {
     world.publish("1:2.0-1", Some("archive"));
     let keep = world.path("keep");
     fs::rename(world.path("images"), &keep).unwrap();
-    let (_, output) = controlled(&world, true, |_| Fate::Done);
+    let (_, output) = controlled(&world, true, |_| Outcome::Done);
     assert!(output.status.success());
     let new = Image::open(world.path("images/tiny")).unwrap();
     let restore = || {
@@ -167,12 +168,12 @@ fn a_rebuild_killed_at_any_step_leaves_the_old_or_the_new_image() {
         assert!(copied.success());
     };
     restore();
-    let (steps, _) = controlled(&world, true, |_| Fate::Done);
+    let (steps, _) = controlled(&world, true, |_| Outcome::Done);
     let exchange =
         steps.iter().position(|step| step.starts_with("exchange ")).expect("the images change places");
     for (at, step) in steps.iter().enumerate().skip(exchange.saturating_sub(3)) {
         restore();
-        controlled(&world, true, |number| if number == at { Fate::Killed } else { Fate::Done });
+        controlled(&world, true, |number| if number == at { Outcome::Killed } else { Outcome::Done });
         let left = Image::open(world.path("images/tiny")).unwrap_or_else(|error| panic!("{step}: {error}"));
         let expected = if at > exchange { &new } else { &old };
         assert_eq!(left.manifest(), expected.manifest(), "{step}");
@@ -197,7 +198,7 @@ fn first_builds_killed_at_any_time_are_resumed() {
         // Child processes of the build may continue for a while; they hold the lock.
         child.kill().unwrap();
         child.wait().unwrap();
-        resumes(&world, &whole, &format!("{time:?} of {took:?}"));
+        assert_resumes(&world, &whole, &format!("{time:?} of {took:?}"));
     }
 }
 
@@ -210,5 +211,5 @@ fn concurrent_first_builds_in_separate_processes_agree() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     let image = Image::open(world.path("images/tiny")).unwrap();
-    resumes(&world, &image, "three builds");
+    assert_resumes(&world, &image, "three builds");
 }

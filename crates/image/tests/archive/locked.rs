@@ -11,7 +11,7 @@ const OLD: &str = "1:1.0-1";
 const NEW: &str = "1:2.0-1";
 
 /// An archive with newer packages than the lock file of an existing image.
-fn moved_on() -> (World, Image) {
+fn newer_archive() -> (World, Image) {
     let world = World::new();
     let image = world.build(&world.options()).unwrap();
     LockFile::of(&image).write(&world.path("tiny.lock")).unwrap();
@@ -25,7 +25,7 @@ fn locked(world: &World) -> BuildOptions {
 
 #[test]
 fn a_locked_image_is_rebuilt_from_the_cache_although_the_archive_has_newer_packages() {
-    let (world, old) = moved_on();
+    let (world, old) = newer_archive();
     let new = world.build(&BuildOptions { refresh: true, ..world.options() }).unwrap();
     assert_eq!(versions(&new)[1], ("tiny-kernel", NEW));
     // The present image has other packages: it is rebuilt, and the reason is reported.
@@ -50,7 +50,7 @@ fn a_locked_image_is_rebuilt_from_the_cache_although_the_archive_has_newer_packa
 
 #[test]
 fn versions_that_the_archive_no_longer_has_are_listed_with_its_current_ones() {
-    let (world, old) = moved_on();
+    let (world, old) = newer_archive();
     let lost = world.path("a cache/debs/tiny-kernel_1%3a1.0-1_riscv64.deb");
     fs::rename(&lost, world.path("kept.deb")).unwrap();
     let force = BuildOptions { force: true, ..locked(&world) };
@@ -73,7 +73,7 @@ fn versions_that_the_archive_no_longer_has_are_listed_with_its_current_ones() {
 
 #[test]
 fn a_package_in_the_cache_is_checked_against_the_lock_files_hash() {
-    let (world, _) = moved_on();
+    let (world, _) = newer_archive();
     let deb = world.path("a cache/debs/tiny-kernel_1%3a1.0-1_riscv64.deb");
     fs::write(&deb, "another package").unwrap();
     let error =
@@ -91,7 +91,7 @@ fn a_package_in_the_cache_is_checked_against_the_lock_files_hash() {
 
 #[test]
 fn a_recipe_names_its_lock_file_which_need_not_exist_when_it_is_written() {
-    let (world, old) = moved_on();
+    let (world, old) = newer_archive();
     let text = RECIPE.replacen("schema = 1", "schema = 1\nlock = \"tiny.lock\"", 1);
     fs::write(world.path("recipe/image.toml"), text).unwrap();
     let error = world.build(&world.options()).unwrap_err().to_string();
@@ -108,7 +108,7 @@ fn a_recipe_names_its_lock_file_which_need_not_exist_when_it_is_written() {
 
 #[test]
 fn a_lock_file_of_another_suite_or_without_a_needed_package_is_refused() {
-    let (world, _) = moved_on();
+    let (world, _) = newer_archive();
     let text = RECIPE.replace("\"tiny-kernel\"]", "\"tiny-kernel\", \"tiny-tool\"]");
     fs::write(world.path("recipe/image.toml"), text).unwrap();
     let error = world.build(&locked(&world)).unwrap_err().to_string();
@@ -122,7 +122,7 @@ fn a_lock_file_of_another_suite_or_without_a_needed_package_is_refused() {
 
 #[test]
 fn a_locked_image_that_differs_is_reported_with_the_reason() {
-    let (world, old) = moved_on();
+    let (world, old) = newer_archive();
     fs::write(world.path("recipe/init"), "#!/bin/sh\necho changed\n").unwrap();
     let mut messages = Vec::new();
     let other = build(&world.recipe(), &locked(&world), &mut |line| messages.push(line.to_owned())).unwrap();

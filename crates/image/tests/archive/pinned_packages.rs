@@ -19,7 +19,7 @@ fn paragraph(world: &World, name: &str) -> String {
 }
 
 /// A recipe that pins the old firmware, under a separate path in the archive; the suite has a newer version.
-fn moved_on() -> World {
+fn newer_archive() -> World {
     let world = World::new();
     let exact = paragraph(&world, "tiny-firmware").replace("Filename: ", "Filename: pool/");
     let kept = fs::read(world.path("mirror/debian/tiny-firmware.deb")).unwrap();
@@ -34,7 +34,7 @@ fn moved_on() -> World {
 
 #[test]
 fn a_pinned_package_is_used_although_the_suite_has_another_version() {
-    let world = moved_on();
+    let world = newer_archive();
     let image = world.build(&world.options()).unwrap();
     assert_eq!(versions(&image), [("tiny-firmware", OLD), ("tiny-kernel", NEW)]);
     // The same holds off line and with a lock file, without the file on the mirror.
@@ -56,7 +56,7 @@ fn a_pinned_package_is_used_although_the_suite_has_another_version() {
 
 #[test]
 fn a_pinned_package_of_a_lock_file_is_fetched_by_its_path() {
-    let world = moved_on();
+    let world = newer_archive();
     let image = world.build(&world.options()).unwrap();
     LockFile::of(&image).write(&world.path("tiny.lock")).unwrap();
     fs::remove_file(world.path("a cache/debs/tiny-firmware_1%3a1.0-1_riscv64.deb")).unwrap();
@@ -66,7 +66,7 @@ fn a_pinned_package_of_a_lock_file_is_fetched_by_its_path() {
 
 #[test]
 fn a_replaced_or_missing_pinned_package_file_is_refused() {
-    let world = moved_on();
+    let world = newer_archive();
     let deb = world.path("mirror/debian/pool/tiny-firmware.deb");
     fs::copy(world.path("mirror/debian/tiny-firmware.deb"), &deb).unwrap();
     let error = world.build(&world.options()).unwrap_err().to_string();
@@ -79,7 +79,7 @@ fn a_replaced_or_missing_pinned_package_file_is_refused() {
 
 #[test]
 fn the_packages_file_is_part_of_the_recipe_and_its_errors_are_named() {
-    let world = moved_on();
+    let world = newer_archive();
     let recipe = world.path("recipe");
     let hash = || world.recipe().hash().to_owned();
     let before = hash();

@@ -46,7 +46,7 @@ const REASON_FAILURE: u64 = 1;
 
 pub(super) fn assemble(a: &mut Assembler) {
     dispatch(a);
-    ends(a);
+    exits(a);
     base(a);
     timer(a);
     legacy(a);
@@ -66,7 +66,7 @@ fn dispatch(a: &mut Assembler) {
 }
 
 /// Exits of calls. Calls of unknown extensions fall through into the first one.
-fn ends(a: &mut Assembler) {
+fn exits(a: &mut Assembler) {
     for (label, error) in [
         ("end.not_supported", error::NOT_SUPPORTED),
         ("end.invalid", error::INVALID_PARAM),

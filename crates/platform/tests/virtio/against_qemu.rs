@@ -12,7 +12,7 @@ use crate::ours::{Ours, SECTORS, disk_file};
 const SIZE_MAX: u64 = 1 << 1;
 const DEVICE_ID_BLOCK: u64 = 2;
 const WAIT_MS: u64 = 1;
-const PATIENCE: u32 = 5_000;
+const POLLS_MAX: u32 = 5_000;
 
 struct Qemu {
     qtest: Qtest,
@@ -49,7 +49,7 @@ impl Target for Qemu {
     }
     /// Waits until all available chains are used, or the device needs a reset.
     fn settle(&mut self) {
-        for _ in 0..PATIENCE {
+        for _ in 0..POLLS_MAX {
             if self.peek(AVAIL + 2, 2) == self.peek(USED + 2, 2) || self.read(0x70, AccessSize::B4) & 64 != 0
             {
                 return;

@@ -63,7 +63,7 @@ fn invalid_feature_sets_are_not_accepted() {
 #[test]
 fn written_data_is_read_back_and_the_file_does_not_change() {
     let (file, opened) = disk_file(SECTORS);
-    let mut driver = Driver::new(Ours::of(DiskConfig::default(), opened));
+    let mut driver = Driver::new(Ours::with_file(DiskConfig::default(), opened));
     assert!(driver.start(VERSION_1, 16));
     let mut model = contents(SECTORS);
     // Inside a block, across a boundary, a whole block, and the disk's last, incomplete block.
@@ -263,7 +263,7 @@ fn a_reset_drops_requests_in_flight_but_keeps_written_data() {
 #[test]
 fn a_restored_disk_continues_like_the_original() {
     let (_file, opened) = disk_file(SECTORS);
-    let mut driver = Driver::new(Ours::of(DiskConfig::default(), opened.clone()));
+    let mut driver = Driver::new(Ours::with_file(DiskConfig::default(), opened.clone()));
     assert!(driver.start(VERSION_1, 16));
     assert_eq!(driver.write_disk(5, &[6; 5120]), 0);
     driver.describe(0, IN, 4, Some((DATA, 4096, true)));
@@ -278,7 +278,7 @@ fn a_restored_disk_continues_like_the_original() {
         let read = |into: &mut [u8]| std::io::Read::read_exact(&mut rest, into).is_ok();
         disk.restore("disk0", postcard::from_bytes(&bytes).unwrap(), read).map(|()| disk)
     };
-    let mut copy = Ours::of(DiskConfig::default(), opened.clone());
+    let mut copy = Ours::with_file(DiskConfig::default(), opened.clone());
     copy.disk = restore(opened.clone(), &blocks).unwrap();
     copy.memory.0.clone_from(&ours.memory.0);
     (copy.now, copy.wakes) = (ours.now, ours.wakes.clone());

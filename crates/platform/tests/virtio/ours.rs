@@ -61,10 +61,10 @@ pub fn disk_file(sectors: u64) -> (tempfile::NamedTempFile, DiskFile) {
 
 impl Ours {
     pub fn new(config: DiskConfig) -> Ours {
-        Ours::of(config, disk_file(SECTORS).1)
+        Ours::with_file(config, disk_file(SECTORS).1)
     }
 
-    pub fn of(config: DiskConfig, file: DiskFile) -> Ours {
+    pub fn with_file(config: DiskConfig, file: DiskFile) -> Ours {
         let disk = VirtioDisk::new(0, config, file);
         Ours { disk, memory: Memory(vec![0; RAM_BYTES]), now: Ps::ZERO, wakes: Vec::new() }
     }
