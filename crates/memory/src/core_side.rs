@@ -1,13 +1,13 @@
 //! A core's access through the private caches.
 //!
 //! Latencies add up: a miss leaves a level after its latency, and on the way back each level that missed adds
-//! its response latency. A miss holds a miss register of each level that it misses. If a dirty victim finds no
-//! free write-back buffer, the register is held until there is one. Lines go from the L2 to the L1s over
+//! its response latency. A miss holds a miss register of each level that it misses. If a dirty victim finds
+//! no free write-back buffer, the register is held until there is one. Lines go from the L2 to the L1s over
 //! `l2.bytes_per_cycle`, critical word first, and their fills take `fill_ports`.
 //!
-//! With `levels = 2` a directory of the two L1s replaces the L2 and takes no time: L1 misses and L1 victims go to
-//! the last level. Its counters are the L2's: misses are requests to the last level, hits are lines in the hart's
-//! other L1, supplied from there at once.
+//! With `levels = 2` a directory of the two L1s replaces the L2 and takes no time: L1 misses and L1 victims
+//! go to the last level. Its counters are the L2's: misses are requests to the last level, hits are lines in
+//! the hart's other L1, supplied from there at once.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 

@@ -239,7 +239,7 @@ impl Path {
         }
     }
 
-    /// Takes over from another model of the same link.
+    /// Orders later accesses after those of another model of the same link.
     pub fn follow(&mut self, sent: Sent) {
         let latency = self.config.latency;
         let state = &mut self.state;

@@ -101,7 +101,7 @@ impl Bus {
         self.sent
     }
 
-    /// Takes over from another model of the same path.
+    /// Orders later accesses after those of another model of the same path.
     pub(crate) fn follow(&mut self, sent: Sent) {
         self.sent.follow(sent);
     }

@@ -132,8 +132,8 @@ impl Directory {
 
 impl<M: MainMemory> MemorySystem<M> {
     /// Snoops private caches for a line that was looked up and is in those caches by `ready`. Returns the
-    /// time and stop of the response that reaches the requester last. The stop is the LLC, or a core as close
-    /// to the requester as the LLC is.
+    /// time and stop from which the last response goes to the requester: the responding core's stop with
+    /// direct responses, otherwise the slice's. The way from there to the requester is not included.
     pub(super) fn snoop<const TIMED: bool>(
         &mut self,
         snoop: Snoop,

@@ -10,9 +10,8 @@
 //! keeps the state of adaptive policies. To add a policy, add a [`Strategy`] with its arm in `steering.rs`;
 //! to add a destination, a [`Placement`] with its arm in `device.rs`.
 //!
-//! The default is Intel's Data Direct I/O as Intel describes it, with the ways set as by its register: a
-//! write of a whole line updates it in the LLC if present, else allocates it in the DCA ways; reads do not
-//! allocate.
+//! The default is Data Direct I/O as Intel describes it; a register sets its ways. A write of a whole line
+//! updates it in the LLC if present, else allocates it in the DCA ways; reads do not allocate.
 
 mod queues;
 mod steering;

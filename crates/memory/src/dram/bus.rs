@@ -55,7 +55,7 @@ impl Paid {
 }
 
 /// A command followed by this many clocks without bookings is the last of its run and pays the run's debt.
-const RUN_ENDS: u32 = 64;
+const RUN_GAP: u32 = 64;
 /// Windows of 128 clocks over which delays in a run are followed.
 const RUN_WINDOWS: u64 = 4;
 /// Limit of the debt: a longer run would have ended before.
@@ -120,7 +120,7 @@ impl Bus {
     }
 
     fn is_last(&self, at: u64) -> bool {
-        (self.reads.after(at) | self.writes.after(at)).trailing_zeros() >= RUN_ENDS
+        (self.reads.after(at) | self.writes.after(at)).trailing_zeros() >= RUN_GAP
     }
 
     /// The command booked at a cycle: whether it is a write, and its rank and bank group.

@@ -52,7 +52,7 @@ pub use timing::{DramStandard, DramTiming};
 /// Upper limit of cycle numbers: 13 hours of the fastest clock; sums of cycles still fit.
 pub(crate) const CYCLE_MAX: u64 = 1 << 47;
 
-/// Clocks ahead of the current time up to which a channel is checked for having no reads.
+/// The check whether a channel is idle looks at most this many clocks ahead of the current time.
 const AHEAD: u64 = 1024;
 
 /// All memory controllers of a machine.

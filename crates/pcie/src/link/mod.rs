@@ -152,7 +152,7 @@ impl PcieLink {
         self.order.sent
     }
 
-    /// Takes over from another model of the same link.
+    /// Orders later accesses after those of another model of the same link.
     pub fn follow(&mut self, sent: Sent) {
         self.order.sent.follow(sent);
     }
