@@ -84,8 +84,8 @@ pub(crate) fn output(command: &mut Command, bounds: Option<&Bounds>) -> io::Resu
             command.env("HOME", home).env("TMPDIR", home);
         }
         if let Some(lock) = bounds.lock {
-            // A lock lasts until its file is closed in every process; as standard input, the file reads as
-            // empty.
+            // Passes the lock to the program as its standard input, which reads as empty: a lock lasts until
+            // its file is closed in every process.
             command.stdin(Stdio::from(lock.try_clone()?));
         }
     }

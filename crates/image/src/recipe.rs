@@ -219,7 +219,7 @@ impl Recipe {
         let (mut all, disk_of_base, sources_of_base, mut builtin, mut exact) = base.unwrap_or_default();
         for (name, node) in &exact_file {
             let fail = |problem| fail(format!("{name}: {problem}"));
-            let Node::File { content, .. } = node else { return Err(fail("it is no file".to_owned())) };
+            let Node::File { content, .. } = node else { return Err(fail("it is not a file".to_owned())) };
             let text = std::str::from_utf8(content).map_err(|error| fail(error.to_string()))?;
             exact.add(text, &spec.architecture).map_err(fail)?;
         }

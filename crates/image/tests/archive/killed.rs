@@ -25,7 +25,7 @@ fn child() {
     let recipe = Recipe::load(folder.join("recipe")).unwrap();
     let options = BuildOptions { refresh: std::env::var_os(REFRESH).is_some(), ..options_in(&folder) };
     if let Err(error) = build(&recipe, &options, &mut |_| ()) {
-        eprintln!("the build says: {error}");
+        eprintln!("build error: {error}");
         std::process::exit(3);
     }
 }

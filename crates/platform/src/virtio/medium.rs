@@ -39,14 +39,14 @@ pub enum DiskError {
         path: PathBuf,
     },
     /// The file is empty.
-    #[error("the disk {} is empty; make it as large as the disk is to be, for instance: truncate -s 1G FILE", path.display())]
+    #[error("the disk {} is empty; make it as large as the disk should be, for instance: truncate -s 1G FILE", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
     /// The last sector is incomplete.
     #[error(
-        "the disk {} has {bytes} bytes, which are not whole sectors of {SECTOR_BYTES}; fill it up with: truncate -s %{SECTOR_BYTES} FILE",
+        "the disk {} has {bytes} bytes, not a multiple of the sector size {SECTOR_BYTES}; pad it with: truncate -s %{SECTOR_BYTES} FILE",
         path.display()
     )]
     NotWholeSectors {

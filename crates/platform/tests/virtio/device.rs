@@ -257,7 +257,7 @@ fn a_reset_drops_requests_in_flight_but_keeps_written_data() {
     assert!(driver.start(VERSION_1, 8));
     let disk = driver.read_disk(8, 1024);
     assert_eq!((disk[0], disk[512]), (5, contents(SECTORS)[9 * 512]));
-    assert_eq!(driver.target.disk.stats().resets, 3, "each start begins with one");
+    assert_eq!(driver.target.disk.stats().resets, 3, "each start begins with a reset");
 }
 
 #[test]
