@@ -1,10 +1,11 @@
-//! Host time with a second node as traffic source instead of the load generator, for the same simulated time and load, as
-//! in figure 20 of "Userspace Networking in gem5" (ISPASS 2024). A benchmark, not a test: results depend on the host.
+//! Host time with a second node as traffic source instead of the load generator, for the same simulated time
+//! and load, as in figure 20 of "Userspace Networking in gem5" (ISPASS 2024). A benchmark, not a test:
+//! results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example drive [-- --preset server --benchmark testpmd --rate 5Mpps --runs 3]
 //!
-//! Runs of both alternate, from checkpoints of their applications. A ratio above 1 is the generator's speed-up. The
-//! simulated results are printed too and should agree.
+//! Runs of both alternate, from checkpoints of their applications. A ratio above 1 is the generator's
+//! speed-up. The simulated results are printed too and should agree.
 
 use std::time::Instant;
 

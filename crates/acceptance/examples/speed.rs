@@ -1,5 +1,5 @@
-//! Speed and memory use of the simulator, with ratios to QEMU and to a stored baseline. A benchmark, not a test: results
-//! depend on the host.
+//! Speed and memory use of the simulator, with ratios to QEMU and to a stored baseline. A benchmark, not a
+//! test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed [-- --runs 5] [--store]
 //!
@@ -10,9 +10,9 @@
 //! | first frame | the whole `doorbell run testpmd` command for one frame, without and with a checkpoint |
 //! | memory | the command's peak resident memory minus the guest memory touched |
 //!
-//! Runs of the two simulators alternate, and medians are printed. QEMU does not count instructions in this mode, so its
-//! rate is our instruction count up to the same line, divided by its time. Its guest has the same extensions, and a
-//! 10 MHz timebase.
+//! Runs of the two simulators alternate, and medians are printed. QEMU does not count instructions in this
+//! mode, so its rate is our instruction count up to the same line, divided by its time. Its guest has the
+//! same extensions, and a 10 MHz timebase.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

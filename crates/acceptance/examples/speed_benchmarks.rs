@@ -1,5 +1,6 @@
-//! Run time from checkpoint to summary, and peak memory, of every benchmark at its default length with preset `server`.
-//! The goals are 60 s on one host core and 2 GB. A benchmark, not a test: results depend on the host.
+//! Run time from checkpoint to summary, and peak memory, of every benchmark at its default length with preset
+//! `server`. The goals are 60 s on one host core and 2 GB. A benchmark, not a test: results depend on the
+//! host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_benchmarks [-- NAME…] [-- --store]
 //!

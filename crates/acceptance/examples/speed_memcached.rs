@@ -1,15 +1,17 @@
-//! Requests per second that one host core answers: memcached-dpdk over a pcap port, and Debian's memcached over UDP
-//! loopback. A benchmark, not a test: results depend on the host.
+//! Requests per second that one host core answers: memcached-dpdk over a pcap port, and Debian's memcached
+//! over UDP loopback. A benchmark, not a test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_memcached
 //!
-//! Both get the same requests: 5000 keys of 16 bytes with values of 64 bytes, one SET per key, then four GETs per SET.
+//! Both get the same requests: 5000 keys of 16 bytes with values of 64 bytes, one SET per key, then four GETs
+//! per SET.
 //!
-//! The compared figure is requests per second of the server's processor time (user and system, without start-up), so
-//! that other processes on the host have little effect. The two setups differ in more than the server. The pcap port
-//! replays frames from memory, copying each to a new buffer (`infinite_rx=1`), and drops the responses: no NIC and no
-//! descriptor rings. memcached's time includes its system calls and its half of the kernel's loopback work; the other
-//! half is charged to the client, on another core, with 64 requests in flight.
+//! The compared figure is requests per second of the server's processor time (user and system, without
+//! start-up), so that other processes on the host have little effect. The two setups differ in more than the
+//! server. The pcap port replays frames from memory, copying each to a new buffer (`infinite_rx=1`), and
+//! drops the responses: no NIC and no descriptor rings. memcached's time includes its system calls and its
+//! half of the kernel's loopback work; the other half is charged to the client, on another core, with 64
+//! requests in flight.
 
 use std::fs::read_to_string;
 use std::path::Path;

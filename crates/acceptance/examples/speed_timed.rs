@@ -1,5 +1,5 @@
-//! Speed of timed machines, with ratios to the functional machine and to a stored baseline. A benchmark, not a test:
-//! results depend on the host.
+//! Speed of timed machines, with ratios to the functional machine and to a stored baseline. A benchmark, not
+//! a test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_timed [-- --runs 5] [--store]
 //!

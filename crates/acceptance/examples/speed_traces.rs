@@ -1,5 +1,5 @@
-//! Speed of trace replay and recording, compared with a stored baseline. A benchmark, not a test: results depend on the
-//! host.
+//! Speed of trace replay and recording, compared with a stored baseline. A benchmark, not a test: results
+//! depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_traces [-- --runs 5] [--store]
 //!
@@ -78,7 +78,8 @@ fn played(file: &Path, set: &[&str]) -> f64 {
     seconds(&[&words, set].concat(), &file.with_extension("played"))
 }
 
-/// Millions of instructions per second while recording, and the run time relative to the same run without recording.
+/// Millions of instructions per second while recording, and the run time relative to the same run without
+/// recording.
 fn recording(folder: &Path) -> [f64; 2] {
     const RUN: [&str; 7] = ["testpmd", "--preset", "fast", "--rate", "8Mpps", "--duration", "60ms"];
     let out = folder.join("recorded");
@@ -87,8 +88,8 @@ fn recording(folder: &Path) -> [f64; 2] {
     [millions(&out.join("trace.dbt")) / recorded, recorded / unrecorded]
 }
 
-/// Writes a pointer chase in ChampSim's format: a loop of eight dependent loads and a jump back. Returns its path and its
-/// length in millions of instructions.
+/// Writes a pointer chase in ChampSim's format: a loop of eight dependent loads and a jump back. Returns its
+/// path and its length in millions of instructions.
 fn chase(folder: &Path) -> (PathBuf, f64) {
     const CODE: u64 = 0x40_0000;
     const REGISTER: u8 = 74;

@@ -1,11 +1,11 @@
-//! Speed of the load generator: by itself, for several kinds of traffic, and as a share of a timed machine's host time. A
-//! benchmark, not a test: results depend on the host.
+//! Speed of the load generator: by itself, for several kinds of traffic, and as a share of a timed machine's
+//! host time. A benchmark, not a test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_traffic [-- --only NAME --frames N]
 //!
-//! By itself, the generator builds each frame, sends it on a link, tracks it, compares it byte by byte when it returns
-//! with swapped MAC addresses, and counts it. `--only` runs one kind, so that `valgrind --tool=cachegrind` with two
-//! values of `--frames` gives the instructions per frame.
+//! By itself, the generator builds each frame, sends it on a link, tracks it, compares it byte by byte when
+//! it returns with swapped MAC addresses, and counts it. `--only` runs one kind, so that `valgrind
+//! --tool=cachegrind` with two values of `--frames` gives the instructions per frame.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -138,7 +138,8 @@ fn take_back(
     generator.recycle(frame);
 }
 
-/// Runs a timed machine under 100 Gbps of 64-byte frames; returns host seconds, frames sent and frames returned.
+/// Runs a timed machine under 100 Gbps of 64-byte frames; returns host seconds, frames sent and frames
+/// returned.
 fn timed(session: &Session) -> (f64, u64, u64) {
     let mut machine = session.machine().expect("a machine");
     machine.start_traffic(&session.config().loadgen.traffic).expect("traffic");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-/// Prints one line per figure with its ratio to the baseline, and overwrites the baseline if `store` is set. `file` is
-/// relative to this crate's folder.
+/// Prints one line per figure with its ratio to the baseline, and overwrites the baseline if `store` is set.
+/// `file` is relative to this crate's folder.
 pub fn print_and_store(figures: &Map<String, Value>, file: &str, store: bool) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let baseline: Value = std::fs::read_to_string(&path)

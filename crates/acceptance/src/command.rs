@@ -30,8 +30,8 @@ impl CommandOutput {
         self.stdout
     }
 
-    /// Asserts that the command exited with an error code (no signal, no panic) and that standard error contains
-    /// each of `texts`.
+    /// Asserts that the command exited with an error code (no signal, no panic) and that standard error
+    /// contains each of `texts`.
     #[track_caller]
     pub fn assert_failure(&self, texts: &[&str]) {
         let code = self.code.unwrap_or_else(|| panic!("a signal ended the command:\n{}", self.stderr));
@@ -124,7 +124,8 @@ pub fn doorbell<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> CommandOutput {
     Running::start(command).end()
 }
 
-/// Path of the `doorbell` binary: `DOORBELL_BIN` if set, else built from this source in the calling program's profile.
+/// Path of the `doorbell` binary: `DOORBELL_BIN` if set, else built from this source in the calling program's
+/// profile.
 pub fn doorbell_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {

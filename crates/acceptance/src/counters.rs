@@ -9,8 +9,8 @@ use crate::number;
 
 /// Checks that each counter in `stats.json` is at most its total and that warm-up counted too.
 ///
-/// Also recomputes MPKI and compares it with `summary`: a machine's, or that of the node whose counters begin with
-/// `prefix`. The machine must have one hart.
+/// Also recomputes MPKI and compares it with `summary`: a machine's, or that of the node whose counters begin
+/// with `prefix`. The machine must have one hart.
 pub fn check_counters(folder: &Path, prefix: &str, summary: &Value) {
     let text = fs::read_to_string(folder.join("stats.json")).expect("stats.json was written");
     let stats: Value = serde_json::from_str(&text).expect("it is JSON");

@@ -1,4 +1,5 @@
-//! Guest sessions for the checks: each guest boots once per test process and is then restored from a checkpoint.
+//! Guest sessions for the checks: each guest boots once per test process and is then restored from a
+//! checkpoint.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,8 +40,9 @@ fn prepare_as(preset: &str, overrides: &[String], source: &Source) -> Session {
         .unwrap_or_else(|error| panic!("testpmd does not get ready with {overrides:?}: {error}"))
 }
 
-/// A session with testpmd ready. The guest boots once per set of `guest` overrides, which are visible to it; `others`
-/// do not need another boot. The user's checkpoints are not used, as they may be older than this source.
+/// A session with testpmd ready. The guest boots once per set of `guest` overrides, which are visible to it;
+/// `others` do not need another boot. The user's checkpoints are not used, as they may be older than this
+/// source.
 ///
 /// Frames arrive at constant intervals, as the closed forms assume.
 pub fn session(guest: &[&str], others: &[&str]) -> Session {

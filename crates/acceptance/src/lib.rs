@@ -1,8 +1,8 @@
-//! Shared code of the acceptance checks: the `doorbell` command as users run it, guests that boot once for all
-//! checks, and a pseudo-terminal.
+//! Shared code of the acceptance checks: the `doorbell` command as users run it, guests that boot once for
+//! all checks, and a pseudo-terminal.
 //!
-//! The checks are in `tests/acceptance`, one file per promised feature. They are short by default; `DOORBELL_LONG=1`
-//! in the environment selects full lengths and counts.
+//! The checks are in `tests/acceptance`, one file per promised feature. They are short by default;
+//! `DOORBELL_LONG=1` in the environment selects full lengths and counts.
 
 #![forbid(unsafe_code)]
 
@@ -14,11 +14,11 @@ mod pages;
 mod pty;
 
 pub mod baseline;
-pub mod books;
 pub mod memcached;
 pub mod micro;
 pub mod native;
 pub mod net_guest;
+pub mod result_invariants;
 pub mod tshark;
 
 use serde_json::Value;
@@ -41,8 +41,8 @@ pub fn number(of: &Value, path: &str) -> f64 {
     of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
-/// Dropped frames of a summary, over all causes. `waited_for` and `nic` are excluded: they classify the same frames
-/// in other ways.
+/// Dropped frames of a summary, over all causes. `waited_for` and `nic` are excluded: they classify the same
+/// frames in other ways.
 pub fn dropped(drops: &Value) -> u64 {
     let causes = drops.as_object().expect("drops by cause");
     let counts = causes.iter().filter(|(cause, _)| !["waited_for", "nic"].contains(&cause.as_str()));

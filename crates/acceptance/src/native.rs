@@ -1,4 +1,5 @@
-//! The guest's DPDK programs, compiled for the host by their Makefile (packages make, gcc, pkg-config, libdpdk-dev).
+//! The guest's DPDK programs, compiled for the host by their Makefile (packages make, gcc, pkg-config,
+//! libdpdk-dev).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

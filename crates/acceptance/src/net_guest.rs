@@ -14,8 +14,9 @@ use crate::places;
 /// Limit of simulated time; most of it is idle.
 pub const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
 
-/// Shell functions for scripts. `pause WORD` waits for [`resume`]. `counters` prints the kernel's counters, such as
-/// `Icmp:InEchos 7`. `statistic NAME` prints a driver statistic. `wait_until COMMAND` retries for ten seconds.
+/// Shell functions for scripts. `pause WORD` waits for [`resume`]. `counters` prints the kernel's counters,
+/// such as `Icmp:InEchos 7`. `statistic NAME` prints a driver statistic. `wait_until COMMAND` retries for ten
+/// seconds.
 const PRELUDE: &str = r#"
 pause() { echo "pause: $1"; read -r _; }
 counters() {
@@ -33,8 +34,8 @@ wait_until() {
 }
 "#;
 
-/// A machine loaded with the net image for the configured NICs. `words` are added to the kernel command line, `script`
-/// becomes `/scripts/ours`, and `captures` are written for the first ports.
+/// A machine loaded with the net image for the configured NICs. `words` are added to the kernel command line,
+/// `script` becomes `/scripts/ours`, and `captures` are written for the first ports.
 pub fn boot(overrides: &[&str], words: &str, script: &str, captures: &[&Path]) -> Machine {
     let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
     let config = resolve("fast", &overrides).expect("the check's configuration is valid");

@@ -19,7 +19,8 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
     page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or("").to_owned()).collect()
 }
 
-/// A new cache folder with the user's images and packages but no checkpoints, which may be older than this source.
+/// A new cache folder with the user's images and packages but no checkpoints, which may be older than this
+/// source.
 ///
 /// # Panics
 ///

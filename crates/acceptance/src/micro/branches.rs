@@ -1,7 +1,8 @@
 //! Branches whose directions follow a pattern in memory: misprediction rate and cost of each predictor.
 //!
-//! The loop loads a byte and branches on it. Both directions lead to the next instruction, so the path is always the
-//! same. The byte's address is computed one iteration earlier, and its index one iteration before that.
+//! The loop loads a byte and branches on it. Both directions lead to the next instruction, so the path is
+//! always the same. The byte's address is computed one iteration earlier, and its index one iteration before
+//! that.
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
@@ -40,8 +41,9 @@ fn costs(config: &MachineConfig) -> (f64, f64) {
     let load = p.address_cycles + config.memory.l1d.latency;
     let refill = p.redirect_cycles + config.memory.l1i.latency + p.front_end_depth;
     match p.kind {
-        // Two fetch groups per iteration. After a misprediction, fetch resumes once the branch has executed. The
-        // branch is dispatched with the load, and issues no sooner than one cycle later and when the load is done.
+        // Two fetch groups per iteration. After a misprediction, fetch resumes once the branch has executed.
+        // The branch is dispatched with the load, and issues no sooner than one cycle later and when the load
+        // is done.
         CoreKind::OutOfOrder => (2.0, f64::from(refill + 1 + load + p.units.branch_cycles - 1)),
         // The branch waits for the load, and the next load for the address, which issues with the branch.
         CoreKind::InOrder => {

@@ -1,5 +1,5 @@
-//! Integer and floating-point operations: a dependent chain costs the latency, independent operations the units'
-//! initiation interval.
+//! Integer and floating-point operations: a dependent chain costs the latency, independent operations the
+//! units' initiation interval.
 
 use doorbell_platform::sbi::assembler::{Assembler, csr, *};
 
@@ -67,13 +67,15 @@ pub fn operations() -> Vec<Row> {
                 };
                 let body = |a: &mut Assembler| {
                     for n in 0..OPS {
-                        // Registers 16 to 23 in rotation: a result is complete long before its register is reused.
+                        // Registers 16 to 23 in rotation: a result is complete long before its register is
+                        // reused.
                         let to = if dependent { 10 } else { 16 + n % 8 };
                         emit(a, to, if dependent { 10 } else { 11 }, 11);
                     }
                 };
                 let measured = measure(&config, &Program::new(setup, body), 100, 200);
-                // Independent: the loop's jump takes an issue slot too, and an iteration starts a new issue group.
+                // Independent: the loop's jump takes an issue slot too, and an iteration starts a new issue
+                // group.
                 let groups = (f64::from(OPS + 1) / width).ceil() / f64::from(OPS);
                 let each = if dependent { f64::from(latency) } else { interval.max(groups) };
                 rows.push(Row {

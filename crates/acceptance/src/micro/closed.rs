@@ -1,7 +1,7 @@
 //! Closed forms, computed from the configuration alone.
 //!
-//! Times are in *ticks*: every clock's period is a whole number of ticks, so that clock crossings are exact. A signal
-//! that arrives between two edges waits for the next edge.
+//! Times are in *ticks*: every clock's period is a whole number of ticks, so that clock crossings are exact.
+//! A signal that arrives between two edges waits for the next edge.
 
 use doorbell_machine::MachineConfig;
 
@@ -105,8 +105,8 @@ pub fn chase(config: &MachineConfig, from: LoadSource) -> f64 {
     (now - start) as f64 / 3_000.0
 }
 
-/// Minimum and maximum occupancy of an L1 MSHR, in cycles, for a line from this level: from the end of the look-up until
-/// the line arrives.
+/// Minimum and maximum occupancy of an L1 MSHR, in cycles, for a line from this level: from the end of the
+/// look-up until the line arrives.
 pub fn l1_mshr_cycles(config: &MachineConfig, from: LoadSource) -> (f64, f64) {
     let l1 = u64::from(config.memory.l1d.latency);
     let all = (0..600).map(|cycle| cache_cycles(config, from, cycle) - l1);

@@ -1,4 +1,5 @@
-//! NIC register accesses: reads wait for the completion, writes are posted until the device's credits run out.
+//! NIC register accesses: reads wait for the completion, writes are posted until the device's credits run
+//! out.
 
 use doorbell_core::{CoreKind, DeviceStores};
 use doorbell_machine::MachineConfig;

@@ -12,7 +12,8 @@ use super::{CORES, Measured, Program, Row, machine, measure};
 const CHAIN: u64 = 8;
 const STREAM: u64 = 32;
 
-/// Pointer chase: each load's address is the previous load's data. `lines` is the order in which lines are visited.
+/// Pointer chase: each load's address is the previous load's data. `lines` is the order in which lines are
+/// visited.
 pub(super) fn chain(lines: &[u64]) -> Program {
     let first = DATA + 64 * lines[0];
     let body = |a: &mut Assembler| (0..CHAIN).for_each(|_| a.ld(A0, A0, 0));
@@ -25,7 +26,8 @@ fn chase(config: &MachineConfig, lines: &[u64], again: bool) -> Measured {
     measure(config, &chain(lines), if again { round + 100 } else { 100 }, round.min(1_000))
 }
 
-/// Chains of loads in random order, over memory that fits into one level: address cycle plus the latencies of the levels.
+/// Chains of loads in random order, over memory that fits into one level: address cycle plus the latencies of
+/// the levels.
 pub fn dependent_loads() -> Vec<Row> {
     let mut rows = Vec::new();
     for core in CORES {
@@ -34,8 +36,8 @@ pub fn dependent_loads() -> Vec<Row> {
             ("16 KiB", 16, LoadSource::L1, "address + L1"),
             ("128 KiB", 128, LoadSource::L2, "address + L1 + L2"),
             ("512 KiB", 512, LoadSource::L2, "address + L1 + L2"),
-            ("2 MiB", 2048, LoadSource::Llc, "address + L1 + L2 + interconnect there + LLC + back"),
-            ("3 MiB", 3072, LoadSource::Llc, "address + L1 + L2 + interconnect there + LLC + back"),
+            ("2 MiB", 2048, LoadSource::Llc, "address + L1 + L2 + interconnect + LLC + interconnect"),
+            ("3 MiB", 3072, LoadSource::Llc, "address + L1 + L2 + interconnect + LLC + interconnect"),
         ];
         for (name, kib, from, form) in sizes {
             let measured = chase(&config, &shuffled(kib * 16), true);
@@ -54,7 +56,8 @@ pub fn dependent_loads() -> Vec<Row> {
     rows
 }
 
-/// Chains over lines in DRAM. The expected latency is the average over the measured row hits, closed rows and conflicts.
+/// Chains over lines in DRAM. The expected latency is the average over the measured row hits, closed rows and
+/// conflicts.
 fn loads_from_memory(core: CoreKind) -> Vec<Row> {
     let aligned = "core 2.4 GHz, interconnect 1.2 GHz, no refresh";
     let still = ["memory.dram.refresh=false"];
@@ -89,7 +92,8 @@ fn loads_from_memory(core: CoreKind) -> Vec<Row> {
     };
     let in_order: Vec<u64> = (0..8 * 16_384).collect();
     let (eight, sixty_four) = (shuffled(8 * 16_384), shuffled(64 * 16_384));
-    // With unaligned clocks, the waits at clock crossings depend on the mix of row hits and misses: 1.5 cycles of slack.
+    // With unaligned clocks, the waits at clock crossings depend on the mix of row hits and misses: 1.5
+    // cycles of slack.
     vec![
         row("8 MiB, in address order", aligned, &machine(core, &even), &in_order, 0.0),
         row("8 MiB, random order", aligned, &machine(core, &even), &eight, 0.0),
@@ -103,8 +107,8 @@ fn loads_from_memory(core: CoreKind) -> Vec<Row> {
 
 /// Returns a function from a chain's cycles per load without refresh to those with refresh.
 ///
-/// Each rank, in all channels at once, is refreshed once per tREFI. The chain's first load to it waits for the end of
-/// the refresh.
+/// Each rank, in all channels at once, is refreshed once per tREFI. The chain's first load to it waits for
+/// the end of the refresh.
 fn refresh_delay(config: &MachineConfig) -> impl Fn(f64) -> f64 {
     let (dram, core) = (&config.memory.dram, config.core.frequency.0 as f64);
     let t = dram.timing();

@@ -1,9 +1,10 @@
-//! Microbenchmarks: bare-metal loops on a whole timed machine, each compared with a closed form of its configuration.
+//! Microbenchmarks: bare-metal loops on a whole timed machine, each compared with a closed form of its
+//! configuration.
 //!
-//! Code is assembled and data are laid out here. The machine (preset `server`, timed from the first instruction) runs
-//! them without an operating system. The measured time is between the commits of the last instructions of two
-//! iterations, so it includes neither loading nor clock reads by the guest. The closed forms ([`closed`]) are computed
-//! from the configuration alone and share no code with the models.
+//! Code is assembled and data are laid out here. The machine (preset `server`, timed from the first
+//! instruction) runs them without an operating system. The measured time is between the commits of the last
+//! instructions of two iterations, so it includes neither loading nor clock reads by the guest. The closed
+//! forms ([`closed`]) are computed from the configuration alone and share no code with the models.
 
 pub mod branches;
 pub mod chains;
@@ -115,8 +116,8 @@ pub fn traceable() -> Vec<(&'static str, Program)> {
 /// Both kinds of cores, in the order of the tables.
 pub const CORES: [CoreKind; 2] = [CoreKind::OutOfOrder, CoreKind::InOrder];
 
-/// The preset `server` with a core of this kind and further overrides. The LLC uses LRU, so that a loop larger than the
-/// LLC always misses, as the closed forms assume.
+/// The preset `server` with a core of this kind and further overrides. The LLC uses LRU, so that a loop
+/// larger than the LLC always misses, as the closed forms assume.
 pub fn machine(core: CoreKind, set: &[&str]) -> MachineConfig {
     let kind = match core {
         CoreKind::OutOfOrder => "pipeline.kind=out-of-order",

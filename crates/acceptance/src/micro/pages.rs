@@ -1,4 +1,5 @@
-//! Address translation: load chains over one line per page, with more pages than the first or the second TLB level holds.
+//! Address translation: load chains over one line per page, with more pages than the first or the second TLB
+//! level holds.
 
 use doorbell_platform::sbi::assembler::*;
 
@@ -14,7 +15,8 @@ const TABLES: u64 = ROOT + 2 * PAGE;
 /// Virtual and physical base addresses of the pages.
 const PAGES_VIRT: u64 = 0x4000_0000;
 const PAGES_PHYS: u64 = DATA + (1 << 20);
-/// Flags of a leaf entry (valid, readable, writable, executable, accessed, dirty) and of a table entry (valid).
+/// Flags of a leaf entry (valid, readable, writable, executable, accessed, dirty) and of a table entry
+/// (valid).
 const LEAF: u64 = 0xcf;
 const TABLE: u64 = 1;
 
@@ -35,7 +37,8 @@ fn program(order: &[u64]) -> Program {
         third.push(entry(PAGES_PHYS + page * PAGE, LEAF));
     }
     let bytes = |table: &[u64]| table.iter().flat_map(|entry| entry.to_le_bytes()).collect::<Vec<u8>>();
-    // Line index: the page's first line plus an offset such that the lines of 2048 pages are in different L2 sets.
+    // Line index: the page's first line plus an offset such that the lines of 2048 pages are in different L2
+    // sets.
     let places: Vec<u64> = order.iter().map(|page| page * 64 + (page + page / 32) % 64).collect();
     let first = PAGES_VIRT + places[0] * 64;
     let setup = |a: &mut Assembler| {
@@ -65,9 +68,10 @@ pub fn translation() -> Vec<Row> {
         let second = f64::from(config.pipeline.tlb.second_cycles);
         let by = |from: LoadSource| closed::chase(&config, from);
         let address = f64::from(config.pipeline.address_cycles);
-        // A cache line of a third-level table has eight entries. Pages are visited with a stride of eight, so that each
-        // entry's line has left the L1 before its next use and comes from the L2.
-        let apart: Vec<u64> = (0..8).flat_map(|first| (0..512).map(move |n| n * 8 + first)).collect();
+        // A cache line of a third-level table has eight entries. Pages are visited with a stride of eight, so
+        // that each entry's line has left the L1 before its next use and comes from the L2.
+        let stride_of_eight: Vec<u64> =
+            (0..8).flat_map(|first| (0..512).map(move |n| n * 8 + first)).collect();
         let cases = [
             ("32 pages (data TLB hits)", shuffled(32), "address + L1", by(LoadSource::L1)),
             (
@@ -78,7 +82,7 @@ pub fn translation() -> Vec<Row> {
             ),
             (
                 "4096 pages (page walks)",
-                apart,
+                stride_of_eight,
                 "address + second TLB + L1 + L2 (entry) + L1 + L2 (data)",
                 second + 2.0 * by(LoadSource::L2) - address,
             ),

@@ -20,7 +20,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Assembles setup code and a loop body. Neither may skip or repeat instructions if iterations are counted.
+    /// Assembles setup code and a loop body. Neither may skip or repeat instructions if iterations are
+    /// counted.
     pub fn new(setup: impl FnOnce(&mut Assembler), body: impl FnOnce(&mut Assembler)) -> Program {
         let mut a = Assembler::new(BASE);
         setup(&mut a);
@@ -47,8 +48,8 @@ impl Program {
         self
     }
 
-    /// Adds a circular pointer chain through the elements `places`, in this order. Element `n` is at
-    /// `data + n * stride` and holds its successor's address. `virt` is the program's virtual address of `data`.
+    /// Adds a circular pointer chain through the elements `places`, in this order. Element `n` is at `data +
+    /// n * stride` and holds its successor's address. `virt` is the program's virtual address of `data`.
     pub fn with_chain(mut self, data: u64, virt: u64, stride: u64, places: &[u64]) -> Program {
         let end = (data - BASE) + stride * places.len() as u64;
         self.image.resize(self.image.len().max(end as usize), 0);
@@ -81,7 +82,8 @@ pub fn divide(a: &mut Assembler, rd: u32, rs1: u32, rs2: u32) {
     a.word(1 << 25 | rs2 << 20 | rs1 << 15 | 5 << 12 | rd << 7 | 0x33);
 }
 
-/// Emits a switch to supervisor mode with address translation by `satp`; execution continues at the next instruction.
+/// Emits a switch to supervisor mode with address translation by `satp`; execution continues at the next
+/// instruction.
 pub fn enter_supervisor(a: &mut Assembler, satp: u64) {
     a.li(T0, u64::MAX >> 10);
     a.csrw(csr::PMPADDR0, T0);

@@ -1,6 +1,6 @@
-//! Published measurements of real machines, repeated on the presets that model them: core-to-core latency, L2 bandwidth,
-//! idle and loaded memory latency. `docs/coherence.md` lists the sources. Prefetchers are off, as in Intel's Memory
-//! Latency Checker.
+//! Published measurements of real machines, repeated on the presets that model them: core-to-core latency, L2
+//! bandwidth, idle and loaded memory latency. `docs/coherence.md` lists the sources. Prefetchers are off, as
+//! in Intel's Memory Latency Checker.
 
 use doorbell_bench::resolve;
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
@@ -71,7 +71,8 @@ fn cycles_each(before: &MemoryStats, after: &MemoryStats) -> f64 {
     core.data_access_cycles as f64 / core.data_accesses as f64
 }
 
-/// Hart 1 writes each line of a chain and sets a flag. Hart 0 then walks the chain, as the loop of [`chain`] does.
+/// Hart 1 writes each line of a chain and sets a flag. Hart 0 then walks the chain, as the loop of [`chain`]
+/// does.
 fn chain_written_by_other_hart(lines: &[u64]) -> Program {
     let first = DATA + 64 * lines[0];
     let (flag, end) = (DATA - 64, DATA + 64 * lines.len() as u64);
@@ -119,7 +120,8 @@ pub fn hitm_ns(name: &str) -> f64 {
     }
 }
 
-/// Nanoseconds per turn of two harts that alternately update one word with load-reserved and store-conditional.
+/// Nanoseconds per turn of two harts that alternately update one word with load-reserved and
+/// store-conditional.
 pub fn turn_ns(name: &str) -> f64 {
     let config = preset(name, &["platform.harts=2"]);
     let setup = |a: &mut Assembler| {
@@ -159,8 +161,8 @@ pub struct Loaded {
     pub gigabytes: f64,
 }
 
-/// Measures a chain of loads on hart 0 while `others` harts stream from memory as fast as they and their L2 prefetchers
-/// can. The chain's loop has `loads.0` loads between two branches, a stream's loop `loads.1`.
+/// Measures a chain of loads on hart 0 while `others` harts stream from memory as fast as they and their L2
+/// prefetchers can. The chain's loop has `loads.0` loads between two branches, a stream's loop `loads.1`.
 pub fn loaded(name: &str, others: u32, loads: (usize, usize)) -> Loaded {
     let harts = format!("platform.harts={}", others + 1);
     let prefetchers = (1..=others).map(|hart| format!("hart.{hart}.memory.l2.prefetch.kind=stream"));

@@ -1,8 +1,8 @@
 //! Lines shared by several cores: contended atomics, false sharing, and lines that move between two cores.
 //!
-//! Caches, directory and interconnect run at the cores' clock, so that all figures are in core cycles. A *hand-over* is
-//! a snoop, the rest of the line's transfer, and the latencies of the interconnect and of the next core's caches. A
-//! *request* is everything before the hand-over.
+//! Caches, directory and interconnect run at the cores' clock, so that all figures are in core cycles. A
+//! *hand-over* is a snoop, the rest of the line's transfer, and the latencies of the interconnect and of the
+//! next core's caches. A *request* is everything before the hand-over.
 
 use doorbell_core::CoreKind;
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
@@ -79,12 +79,12 @@ fn uncontended(c: &MachineConfig, core: CoreKind) -> u32 {
     around + c.pipeline.address_cycles + way + m.coherence.latency + m.interconnect.latency + hand_over(c)
 }
 
-/// Atomics of several harts to words `apart` bytes apart; zero means the same word.
-fn atomics(apart: u64) -> Program {
+/// Atomics of several harts to words `distance` bytes apart; zero means the same word.
+fn atomics(distance: u64) -> Program {
     let setup = |a: &mut Assembler| {
         a.li(S0, DATA);
-        a.slli(T0, A0, apart.max(1).ilog2());
-        if apart > 0 {
+        a.slli(T0, A0, distance.max(1).ilog2());
+        if distance > 0 {
             a.add(S0, S0, T0);
         }
     };
@@ -121,27 +121,27 @@ fn upgrade(c: &MachineConfig) -> u32 {
 struct AtomicsCase {
     what: &'static str,
     /// Distance in bytes between the words of two harts.
-    apart: u64,
+    distance: u64,
     harts: &'static [u32],
 }
 
 const ATOMICS: [AtomicsCase; 3] = [
-    AtomicsCase { what: "atomics to one word", apart: 0, harts: &[2, 4, 8] },
-    AtomicsCase { what: "atomics to separate words of one line", apart: 8, harts: &[2, 8] },
-    AtomicsCase { what: "atomics to separate lines", apart: 64, harts: &[8] },
+    AtomicsCase { what: "atomics to one word", distance: 0, harts: &[2, 4, 8] },
+    AtomicsCase { what: "atomics to separate words of one line", distance: 8, harts: &[2, 8] },
+    AtomicsCase { what: "atomics to separate lines", distance: 64, harts: &[8] },
 ];
 
 const WARM: Ps = Ps::from_us(20);
 const TIME: Ps = Ps::from_us(40);
 
 fn contended(core: CoreKind, rows: &mut Vec<Row>) {
-    for AtomicsCase { what, apart, harts } in ATOMICS {
+    for AtomicsCase { what, distance, harts } in ATOMICS {
         for &harts in harts {
             let config = cores(core, harts, &[]);
-            let measured = run(&config, &atomics(apart), WARM, TIME);
+            let measured = run(&config, &atomics(distance), WARM, TIME);
             let around = if core == CoreKind::OutOfOrder { 2 } else { 0 };
             let hit = around + config.pipeline.address_cycles + config.memory.l1d.latency;
-            let (form, each) = match apart {
+            let (form, each) = match distance {
                 64 => ("(turn + address + L1 + commit) / harts", f64::from(hit) / f64::from(harts)),
                 _ => (
                     "max(hand-over, (request + hand-over) / harts)",
@@ -181,8 +181,8 @@ fn in_turns(core: CoreKind) -> Row {
 
 /// A ring between two harts, as DPDK's rte_ring with single producer and single consumer.
 ///
-/// The producer writes a bulk of objects, then its tail after a release fence. The consumer polls that tail, reads the
-/// objects and writes its own tail. The ring holds one bulk, so that each side waits for the other.
+/// The producer writes a bulk of objects, then its tail after a release fence. The consumer polls that tail,
+/// reads the objects and writes its own tail. The ring holds one bulk, so that each side waits for the other.
 fn ring(lines: i32) -> Program {
     let (acquire, release) = (0x0230_000f, 0x0310_000f);
     let setup = |a: &mut Assembler| {
@@ -222,9 +222,9 @@ fn between_two(core: CoreKind, lines: i32) -> Row {
     let refill = p.redirect_cycles + config.memory.l1i.latency + p.front_end_depth;
     // Requests for the lines of a bulk overlap; each is issued after the eight objects of the previous line.
     let objects = f64::from(8 * (lines - 1));
-    let apart = objects / f64::from(p.drain_width) + objects / f64::from(p.units.load_ports);
+    let object_cycles = objects / f64::from(p.drain_width) + objects / f64::from(p.units.load_ports);
     let cycles = 3 * upgrade(&config) + 2 * (hand_over(&config) + refill) + uncontended(&config, core);
-    let least = f64::from(cycles) + apart;
+    let least = f64::from(cycles) + object_cycles;
     Row {
         what: format!("ring between two harts, bulks of {} objects", 8 * lines),
         core,

@@ -1,4 +1,5 @@
-//! testpmd over each kind of NIC attachment: in each mode, with checkpoints under traffic, and latency and traffic figures.
+//! testpmd over each kind of NIC attachment: in each mode, with checkpoints under traffic, and latency and
+//! traffic figures.
 
 use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};

@@ -204,8 +204,8 @@ fn a_guest_that_does_not_become_ready_fails_the_run_with_its_last_console_lines(
     let run = |set: &str| doorbell(&["run", "testpmd", "-q", "--boot", "--out", out, "--set", set]);
     run("run.boot_timeout=2ms").assert_failure(&["not ready", "run.boot_timeout", "last lines", "OpenSBI"]);
     // testpmd does not start.
-    let apart = scratch();
-    let network = apart.path().join("network.toml");
+    let network_folder = scratch();
+    let network = network_folder.path().join("network.toml");
     fs::write(&network, "[node.dut]\nbenchmark = \"testpmd\"\nwords = \"doorbell.arg=--no-such-option\"\n")
         .unwrap();
     let network_run =

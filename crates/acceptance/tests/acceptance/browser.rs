@@ -1,5 +1,5 @@
-//! Report pages in a real browser (package chromium): no console message, every plot drawn, nothing cut off, at three
-//! window widths, light and dark. The interactive tools are exercised too.
+//! Report pages in a real browser (package chromium): no console message, every plot drawn, nothing cut off,
+//! at three window widths, light and dark. The interactive tools are exercised too.
 
 mod drive;
 
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use drive::Browser;
 
-/// Widths of a full desktop window, half of it and a phone, in CSS pixels, and whether the dark scheme is used.
+/// Widths of a full desktop window, half of it and a phone, in CSS pixels, and whether the dark scheme is
+/// used.
 const WIDTHS: [(u32, bool); 3] = [(1300, false), (800, true), (420, true)];
 
 /// Function bodies that inspect the layout of a page and operate its tools.

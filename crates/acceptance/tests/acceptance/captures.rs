@@ -1,5 +1,5 @@
-//! Frames return byte for byte, checked by other programs on the capture: scapy compares all frames, tshark dissects a
-//! sample.
+//! Frames return byte for byte, checked by other programs on the capture: scapy compares all frames, tshark
+//! dissects a sample.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! Checkpoints: N instructions give the same state, bit for bit, as k instructions, save, restore in a new process and
-//! N − k instructions, for any k. Saving does not change the state, and equal seeds give equal runs.
+//! Checkpoints: N instructions give the same state, bit for bit, as k instructions, save, restore in a new
+//! process and N − k instructions, for any k. Saving does not change the state, and equal seeds give equal
+//! runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,8 @@ use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 use serde_json::Value;
 
-/// Environment variable of a process that continues checkpoints: the path of a file with one line per checkpoint.
+/// Environment variable of a process that continues checkpoints: the path of a file with one line per
+/// checkpoint.
 const CONTINUE: &str = "DOORBELL_ACCEPTANCE_CONTINUE";
 
 /// Points at which a boot is saved, in instructions since reset.

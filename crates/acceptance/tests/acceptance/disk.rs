@@ -1,5 +1,6 @@
-//! Disks in whole machines. Debian runs from a root disk larger than memory and reads the same data as in QEMU. A user's
-//! disk file is read and written by the guest, but not changed. A checkpoint during a disk request continues bit for bit.
+//! Disks in whole machines. Debian runs from a root disk larger than memory and reads the same data as in
+//! QEMU. A user's disk file is read and written by the guest, but not changed. A checkpoint during a disk
+//! request continues bit for bit.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

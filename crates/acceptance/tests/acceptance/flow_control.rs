@@ -1,8 +1,8 @@
 //! PAUSE flow control between two nodes with the 82576 and Linux's igb driver, configured by `ethtool -A`.
 //!
-//! The server has a short ring and rare interrupts; the client sends datagrams at line rate. Without flow control the
-//! server's NIC drops frames when its packet buffer is full. With flow control it sends PAUSE frames to the client's NIC,
-//! and every datagram arrives.
+//! The server has a short ring and rare interrupts; the client sends datagrams at line rate. Without flow
+//! control the server's NIC drops frames when its packet buffer is full. With flow control it sends PAUSE
+//! frames to the client's NIC, and every datagram arrives.
 
 use doorbell_acceptance::net_guest::number;
 use doorbell_acceptance::places;
@@ -30,7 +30,8 @@ counters() {
 }
 "#;
 
-/// 80 descriptors hold less than a tenth of the frames between two interrupts, and the packet buffer holds no more.
+/// 80 descriptors hold less than a tenth of the frames between two interrupts, and the packet buffer holds no
+/// more.
 const SERVER: &str = "
 echo 8000000 > /proc/sys/net/core/rmem_default
 ethtool -G eth0 rx 80

@@ -1,5 +1,5 @@
-//! Guest performance counters, read with perf_event_open through OpenSBI, over loops with known event counts. Needs
-//! riscv64-linux-gnu-gcc with its libc.
+//! Guest performance counters, read with perf_event_open through OpenSBI, over loops with known event counts.
+//! Needs riscv64-linux-gnu-gcc with its libc.
 
 use std::collections::HashMap;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The 82576 in whole machines. Linux's igb driver passes its self-test, spreads flows over queues that interrupt one core
-//! each, and transfers TCP with all offloads. DPDK's driver forwards without loss.
+//! The 82576 in whole machines. Linux's igb driver passes its self-test, spreads flows over queues that
+//! interrupt one core each, and transfers TCP with all offloads. DPDK's driver forwards without loss.
 
 use doorbell_acceptance::net_guest::{boot, run};
 use doorbell_acceptance::{quiet, session, timed_session};
@@ -21,8 +21,8 @@ done
 busybox grep eth0-rx- /proc/interrupts
 ";
 
-/// Exercises all ethtool options for queues. `queues` prints the frames received per queue. `interrupts` prints the sum
-/// over all vectors and the time since boot in hundredths of a second.
+/// Exercises all ethtool options for queues. `queues` prints the frames received per queue. `interrupts`
+/// prints the sum over all vectors and the time since boot in hundredths of a second.
 const ETHTOOL: &str = r"
 queues() { echo queues $1 $(ethtool -S eth0 | busybox sed -n 's/ *rx_queue_[0-9]*_packets: //p'); }
 interrupts() {

@@ -1,6 +1,6 @@
-//! Instructions per packet, compared with an independent count: the same image forwards on QEMU, which logs every
-//! instruction. Bursts are full on QEMU because logging slows the guest down, and here because the load is above the
-//! guest's capacity.
+//! Instructions per packet, compared with an independent count: the same image forwards on QEMU, which logs
+//! every instruction. Bursts are full on QEMU because logging slows the guest down, and here because the load
+//! is above the guest's capacity.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -18,14 +18,16 @@ use doorbell_sim::Bytes;
 const BURST: f64 = 32.0;
 /// Frames in flight: QEMU's NIC stops receiving once its receive ring of 1024 has been empty.
 const BATCH: usize = 512;
-/// Batches sent in all, and the first ones that are not counted: no descriptor is freed until all have been used once.
+/// Batches sent in all, and the first ones that are not counted: no descriptor is freed until all have been
+/// used once.
 const BATCHES: usize = 6;
 const NOT_COUNTED: usize = 2;
 /// Maximum number of runs on QEMU.
 const ATTEMPTS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Minimum log size in bytes, and minimum user-space instructions, of about a hundred empty polls. Most of the log is the
-/// kernel's timer, which follows the host's clock; on a busy host it can be nearly all of the log for a while.
+/// Minimum log size in bytes, and minimum user-space instructions, of about a hundred empty polls. Most of
+/// the log is the kernel's timer, which follows the host's clock; on a busy host it can be nearly all of the
+/// log for a while.
 const IDLE_LOG: usize = 32 << 20;
 const IDLE_INSTRUCTIONS: usize = 20_000;
 /// Log size at which an attempt is abandoned because the host is too busy.
@@ -160,7 +162,8 @@ fn program_addresses(log: &[u8]) -> Vec<u64> {
     log.split(|&byte| byte == b'\n').filter_map(program_address).collect()
 }
 
-/// Address in a line of the log, if in user space: neither in the kernel's upper half nor in the firmware's RAM.
+/// Address in a line of the log, if in user space: neither in the kernel's upper half nor in the firmware's
+/// RAM.
 fn program_address(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix("Trace ")?;
     let address = u64::from_str_radix(line.split('/').nth(1)?, 16).ok()?;
@@ -191,9 +194,9 @@ fn busy_polls(trace: &Trace) -> (usize, usize) {
     let lengths = |of: &[u64], at: u64| -> Vec<usize> {
         of.split(|&address| address == at).map(|piece| piece.len() + 1).collect()
     };
-    // Split the trace at an address that every empty poll executes once. A piece is an empty poll if the idle trace has
-    // pieces of this length. If busy polls execute the address several times, the pieces change but not their sum. If
-    // they do not execute it, a piece includes an empty poll too.
+    // Split the trace at an address that every empty poll executes once. A piece is an empty poll if the idle
+    // trace has pieces of this length. If busy polls execute the address several times, the pieces change but
+    // not their sum. If they do not execute it, a piece includes an empty poll too.
     let long = 2 * trace.idle.len() / polls as usize;
     let split = |at: u64| -> (usize, usize) {
         let empty: HashSet<usize> = lengths(&trace.idle, at).into_iter().collect();
@@ -242,8 +245,8 @@ fn compare(name: &str) {
     let config =
         resolve("server", &set.map(str::to_owned).collect::<Vec<_>>()).expect("the configuration is valid");
     let here = instructions_here(chosen, &config);
-    // The split of QEMU's log into polls depends on the frames' arrival times: on a busy host, an attempt can find partial
-    // polls.
+    // The split of QEMU's log into polls depends on the frames' arrival times: on a busy host, an attempt can
+    // find partial polls.
     let agrees = (0..ATTEMPTS).any(|_| {
         let Some((there, burst)) = instructions_on_qemu(chosen, &config) else {
             println!("{name}: QEMU's guest hardly polled, because the host is busy");

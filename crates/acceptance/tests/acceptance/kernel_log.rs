@@ -1,5 +1,5 @@
-//! Compares the firmware's and the kernel's log with those of the same image on QEMU's `virt` machine, line by line. A
-//! short list has the allowed differences, each with its reason.
+//! Compares the firmware's and the kernel's log with those of the same image on QEMU's `virt` machine, line
+//! by line. A short list has the allowed differences, each with its reason.
 
 use std::process::Stdio;
 
@@ -12,7 +12,8 @@ const PATIENCE: Ps = Ps(60 * Ps::PER_SECOND);
 /// Log everything, then print the driver's view of the NIC.
 const WORDS: &str = "loglevel=8 -- \"ethtool eth0; ethtool -i eth0; ethtool -k eth0; ip -s link show eth0\"";
 
-/// Prefixes of lines that may differ, with the reason. Both sides must have equally many lines with each prefix.
+/// Prefixes of lines that may differ, with the reason. Both sides must have equally many lines with each
+/// prefix.
 const MAY_DIFFER: &[(&str, &str)] = &[
     ("Platform Name ", "the machine's own name"),
     ("Machine model:", "the machine's own name"),

@@ -1,5 +1,5 @@
-//! The machine under the kernel's network stack: the net image's `nic-check` passes, and tshark finds no errors on the
-//! wire. Frames are conserved. Needs tshark.
+//! The machine under the kernel's network stack: the net image's `nic-check` passes, and tshark finds no
+//! errors on the wire. Frames are conserved. Needs tshark.
 
 use std::path::Path;
 use std::process::Command;

@@ -5,8 +5,8 @@ use doorbell_bench::run_point;
 use doorbell_loadgen::Rate;
 use doorbell_sim::Bytes;
 
-/// Tolerance. It is larger than the sum of clock edges, a poll that misses a frame by an instruction or two, and other
-/// descriptors' transfers on the PCIe link.
+/// Tolerance. It is larger than the sum of clock edges, a poll that misses a frame by an instruction or two,
+/// and other descriptors' transfers on the PCIe link.
 const UNEXPLAINED_NS: f64 = 12.0;
 
 /// Shortest round trip of frames that arrive at an idle machine.
@@ -14,7 +14,7 @@ fn shortest_ns(overrides: &[&str], frame_size: u64) -> f64 {
     let mut others = vec!["run.warmup=1ms", "run.duration=20ms"];
     others.extend(overrides);
     let session = session(&[], &others);
-    // 97 kHz is not a multiple of the polling loop's frequency, so that some frame arrives in the best phase.
+    // The rate has no simple ratio to the polling loop's frequency, so some frame arrives in the best phase.
     let rate: Rate = "97kpps".parse().unwrap();
     let point = quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).unwrap();
     assert_eq!(point.summary.frames_delivered, point.summary.frames_offered);
@@ -51,7 +51,8 @@ fn an_unloaded_round_trip_is_the_sum_of_link_pcie_and_code_times() {
             link_and_pcie_ns(frame_size)
         );
         assert!(unexplained.abs() < UNEXPLAINED_NS, "{unexplained} ns are not explained");
-        // Code from the first load of a completed descriptor to the store of the tail, for a burst of one frame.
+        // Code from the first load of a completed descriptor to the store of the tail, for a burst of one
+        // frame.
         assert!((300.0..1200.0).contains(&(code_ns * 3.0)), "{} instructions", code_ns * 3.0);
     }
 }

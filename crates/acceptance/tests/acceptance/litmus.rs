@@ -1,8 +1,10 @@
-//! Litmus programs: several harts of a bare-metal machine repeatedly read and write two words. No outcome may be forbidden
-//! by RVWMO (The RISC-V Instruction Set Manual, volume I, "RVWMO Memory Consistency Model"), with any timing model.
+//! Litmus programs: several harts of a bare-metal machine repeatedly read and write two words. No outcome may
+//! be forbidden by RVWMO (The RISC-V Instruction Set Manual, volume I, "RVWMO Memory Consistency Model"),
+//! with any timing model.
 //!
-//! Values never depend on timing models, and a hart executes its instructions in order. A failure would therefore be a bug
-//! in the interleaving of harts, in stores that break reservations, or in the invalidation of decoded code.
+//! Values never depend on timing models, and a hart executes its instructions in order. A failure would
+//! therefore be a bug in the interleaving of harts, in stores that break reservations, or in the invalidation
+//! of decoded code.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +20,8 @@ const DATA: u64 = 0x8010_0000;
 const WORDS: u64 = DATA + 4096;
 const RESULTS: u64 = DATA + (1 << 20);
 
-/// Code of one hart. S0 and S1 hold the addresses of the words, which are in different lines; values read go to A4 and A5.
+/// Code of one hart. S0 and S1 hold the addresses of the words, which are in different lines; values read go
+/// to A4 and A5.
 type Thread = fn(&mut Assembler);
 /// Outcome of a round: the values that each hart read.
 type Outcome = [[u64; 2]; HARTS as usize];
@@ -220,7 +223,8 @@ fn outcomes(litmus: &Litmus, preset: &str, mode: Mode, set: &[&str]) -> Vec<(Out
     assert!(machine.load_bare(&program(litmus.threads).image), "the program fits into RAM");
     machine.set_mode(mode);
     let at = |machine: &Machine, addr| machine.ram().load_u64(PhysAddr(addr)).expect("the address is in RAM");
-    // The first word counts arrivals at the start of rounds. One more than the total means that all harts have completed the last round.
+    // The first word counts arrivals at the start of rounds. One more than the total means that all harts
+    // have completed the last round.
     let mut until = Ps::ZERO;
     while at(&machine, DATA) <= HARTS * ROUNDS {
         until += Ps::from_us(50);

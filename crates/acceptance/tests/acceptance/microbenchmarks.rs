@@ -250,7 +250,12 @@ fn recording_does_not_change_a_run_and_the_trace_replays_with_the_same_timing() 
         core.execute(&champsim::ops(&records), &mut SingleHart(memory.expect("a memory system")));
         // The last instruction is omitted, as it has no successor. The dependences of set-up instructions may
         // differ.
-        let apart = core.now().abs_diff(recorded.0);
-        assert!(apart < 100, "{name}: {} cycles in the replay, {} on the machine", core.now(), recorded.0);
+        let difference = core.now().abs_diff(recorded.0);
+        assert!(
+            difference < 100,
+            "{name}: {} cycles in the replay, {} on the machine",
+            core.now(),
+            recorded.0
+        );
     }
 }

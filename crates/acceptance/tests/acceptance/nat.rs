@@ -1,5 +1,5 @@
-//! Linux as a NAT gateway between two nodes: compares captures of both cables, read with tshark, with the summary. Only in
-//! the long run, as it boots its own image. Needs tshark.
+//! Linux as a NAT gateway between two nodes: compares captures of both cables, read with tshark, with the
+//! summary. Only in the long run, as it boots its own image. Needs tshark.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Our forwarding programs on the host, without a NIC: over captures through DPDK's pcap ports, and over a veth pair
-//! through its af_packet port.
+//! Our forwarding programs on the host, without a NIC: over captures through DPDK's pcap ports, and over a
+//! veth pair through its af_packet port.
 
 use std::fs;
 use std::path::Path;
@@ -64,7 +64,8 @@ fn succeeded(output: Output) -> String {
     texts.concat()
 }
 
-/// The line that the programs print for the data they read: the sum over words of a size, with the rest added by bytes.
+/// The line that the programs print for the data they read: the sum over words of a size, with the rest added
+/// by bytes.
 fn sum(frames: &[Vec<u8>], word: usize) -> String {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
     let mut sum = 0_u64;
@@ -111,8 +112,8 @@ fn frames_come_back_over_a_pair_of_ethernet_devices() {
     let folder = scratch();
     let program = build("touchfwd", FLAGS, folder.path());
     fs::write(folder.path().join("in.pcap"), pcap(&frames())).expect("a scratch folder can be written");
-    // A network namespace, deleted when the program exits. Root can always create one, others only if the host allows it;
-    // otherwise tests/short leaves this test out.
+    // A network namespace, deleted when the program exits. Root can always create one, others only if the
+    // host allows it; otherwise tests/short leaves this test out.
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/over_veth.py");
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {

@@ -1,5 +1,6 @@
-//! netperf between two nodes: its figures match the traffic on the cable, transactions wait for the driver's interrupts,
-//! and a test continued from a checkpoint depends on the seed only. Most are in the long run, as they boot their own images.
+//! netperf between two nodes: its figures match the traffic on the cable, transactions wait for the driver's
+//! interrupts, and a test continued from a checkpoint depends on the seed only. Most are in the long run, as
+//! they boot their own images.
 
 use doorbell_acceptance::{doorbell, number, scratch};
 use serde_json::Value;
@@ -23,7 +24,8 @@ fn transactions(options: &str) -> (f64, f64) {
 #[test]
 #[ignore = "long: make test-long runs it"]
 fn a_transaction_waits_for_the_drivers_next_interrupt() {
-    // Linux's e1000 allows 20,000 interrupts per second for latency-sensitive traffic, hence as many transactions.
+    // Linux's e1000 allows 20,000 interrupts per second for latency-sensitive traffic, hence as many
+    // transactions.
     let (default, interrupts) = transactions("");
     assert!(
         (interrupts - 20_000.0).abs() < 600.0 && (default - interrupts).abs() < 600.0,
@@ -93,8 +95,8 @@ fn several_streams_and_jumbo_frames_reach_a_steady_rate_with_an_idle_drive_node(
     }
 }
 
-/// Suricata's counts of decoded and dropped packets sum to the frames on the cable, except for frames in flight at the
-/// edges of the window. The server shares its core with Suricata and has a lower goodput.
+/// Suricata's counts of decoded and dropped packets sum to the frames on the cable, except for frames in
+/// flight at the edges of the window. The server shares its core with Suricata and has a lower goodput.
 #[test]
 #[ignore = "long: make test-long runs it"]
 fn suricata_on_a_server_counts_every_frame_of_the_port_as_decoded_or_dropped() {

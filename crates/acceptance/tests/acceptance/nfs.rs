@@ -1,5 +1,5 @@
-//! Linux's NFS server between two nodes: the summary's bytes match the WRITEs acknowledged in a capture, read with tshark.
-//! Only in the long run, as it boots its own image. Needs tshark.
+//! Linux's NFS server between two nodes: the summary's bytes match the WRITEs acknowledged in a capture, read
+//! with tshark. Only in the long run, as it boots its own image. Needs tshark.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ fn nfs(out: &Path, options: &str) -> Value {
 
 /// Byte counts of the WRITEs (operation 38 of RFC 7530) acknowledged in a capture.
 ///
-/// A reply has the operation, the status and the number of bytes written. They are searched in the TCP payload: the
-/// capture starts in the middle of a call, so tshark does not recognise the stream as NFS.
+/// A reply has the operation, the status and the number of bytes written. They are searched in the TCP
+/// payload: the capture starts in the middle of a call, so tshark does not recognise the stream as NFS.
 fn written(capture: &Path) -> Vec<u64> {
     const WRITE_OK: &str = "0000002600000000";
     let payloads = tshark::fields(capture, "ip.src == 10.0.0.2 && tcp.len > 0", &["tcp.payload"]);
@@ -45,8 +45,8 @@ fn an_nfs_server_acknowledges_the_blocks_that_its_client_writes() {
         let moved: f64 = parts.iter().map(|part| of(part, "gbps") * of(part, "length_ns") / 8.0).sum();
         let writes = written(&out.join("wire.pcap"));
         assert_eq!(writes.iter().max(), Some(&most), "{writes:?}");
-        // At the start or the end, each of eight threads may have an unacknowledged WRITE, and one more may be arriving.
-        // Calls have about 200 bytes of overhead, and there are COMMITs.
+        // At the start or the end, each of eight threads may have an unacknowledged WRITE, and one more may
+        // be arriving. Calls have about 200 bytes of overhead, and there are COMMITs.
         let payload = writes.iter().sum::<u64>() as f64;
         let off = 9.0 * most as f64 + 0.02 * moved;
         assert!(moved > 1.5e7 && (payload - moved).abs() <= off, "{payload} of {moved}: {found}");

@@ -334,7 +334,7 @@ fn an_interrupted_sweep_reports_completed_points_and_leaves_no_partial_ones() {
     let sweep = Running::start(command(folder.path(), &["sweep", "small.toml", "--jobs", "2"]));
     std::thread::sleep(Duration::from_millis(400));
     sweep.signal(Signal::INT);
-    sweep.end().assert_interrupted(&["goes on"]);
+    sweep.end().assert_interrupted(&["same command continues"]);
     let results = folder.path().join("results/small");
     let rows = fs::read_to_string(results.join("table.csv")).unwrap().lines().count() - 1;
     assert_eq!(done(&results.join("points")).len(), rows);

@@ -1,5 +1,5 @@
-//! Drives a browser over a pipe (Chrome DevTools Protocol, `--remote-debugging-pipe`). Each request is answered when it
-//! is complete, so that checks do not depend on the host's speed.
+//! Drives a browser over a pipe (Chrome DevTools Protocol, `--remote-debugging-pipe`). Each request is
+//! answered when it is complete, so that checks do not depend on the host's speed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 /// Timeout of a script, in milliseconds.
 const PATIENCE: u32 = 120_000;
 
-/// Path of the browser. If none can be installed, skip these tests with `--skip browser::`, as tests/short does.
+/// Path of the browser. If none can be installed, skip these tests with `--skip browser::`, as tests/short
+/// does.
 fn program() -> PathBuf {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -73,7 +74,8 @@ impl Browser {
         own
     }
 
-    /// Opens a page with this window width and colour scheme; returns the console messages until it has loaded.
+    /// Opens a page with this window width and colour scheme; returns the console messages until it has
+    /// loaded.
     pub fn open(&mut self, page: &Path, (width, dark): (u32, bool)) -> Vec<String> {
         let size = json!({ "width": width, "height": 3000, "deviceScaleFactor": 1, "mobile": false });
         self.request("Emulation.setDeviceMetricsOverride", size);

@@ -1,5 +1,5 @@
-//! Table of SBI calls: every function, with arguments that a hostile supervisor might choose. The numbers are from the
-//! SBI specification 2.0, repeated here independently of the firmware.
+//! Table of SBI calls: every function, with arguments that a hostile supervisor might choose. The numbers are
+//! from the SBI specification 2.0, repeated here independently of the firmware.
 
 use super::guest::{self, Call, PEEK, POKE, WAIT};
 

@@ -1,5 +1,5 @@
-//! Compares the built-in firmware with Debian's OpenSBI: every SBI call, on our machine and on QEMU, the kernel's log and
-//! the forwarded frames.
+//! Compares the built-in firmware with Debian's OpenSBI: every SBI call, on our machine and on QEMU, the
+//! kernel's log and the forwarded frames.
 
 mod calls;
 mod guest;
@@ -145,7 +145,8 @@ fn every_call_returns_the_same_as_qemus_bundled_opensbi() {
     compare(&rows, &answers(&answered.console), &answers(&reference.console), "QEMU's own OpenSBI");
 }
 
-/// Whether a call behaves the same in all versions of OpenSBI: not the specification version, nor the debug console.
+/// Whether a call behaves the same in all versions of OpenSBI: not the specification version, nor the debug
+/// console.
 fn is_in_every_opensbi(row: &Row) -> bool {
     let [extension, function, argument, ..] = row.call;
     let later = match (extension, function) {

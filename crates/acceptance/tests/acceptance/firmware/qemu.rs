@@ -39,7 +39,8 @@ pub fn run(
         .arg(file("kernel", kernel));
     match linux {
         Some((initramfs, words)) => command.arg("-initrd").arg(initramfs).args(["-append", words]),
-        // Virtual time by instruction count, with harts in turn, so that a waiting hart finds the others' work done.
+        // Virtual time by instruction count, with harts in turn, so that a waiting hart finds the others'
+        // work done.
         None => command.args(["-icount", "shift=3,sleep=off"]),
     };
     let output = command.stdin(Stdio::null()).output().expect("coreutils' timeout starts");

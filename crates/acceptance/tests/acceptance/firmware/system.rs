@@ -1,5 +1,5 @@
-//! Whole systems under both firmwares: kernel log, power-off and reboot, device tree, forwarded frames. Also Linux on QEMU
-//! with the built-in firmware.
+//! Whole systems under both firmwares: kernel log, power-off and reboot, device tree, forwarded frames. Also
+//! Linux on QEMU with the built-in firmware.
 
 use std::process::Command;
 
@@ -34,8 +34,8 @@ fn run(machine: &mut Machine, wanted: Outcome) -> String {
     console
 }
 
-/// Lines of the kernel log without timestamps, and without lines about the firmware itself, its memory, or the PMU
-/// extension, which the built-in firmware lacks.
+/// Lines of the kernel log without timestamps, and without lines about the firmware itself, its memory, or
+/// the PMU extension, which the built-in firmware lacks.
 fn kernel_log(console: &str) -> Vec<String> {
     const OF_FIRMWARE: [&str; 9] = [
         "SBI implementation ID=",
@@ -80,7 +80,8 @@ fn the_kernel_logs_the_same_under_both_firmwares() {
     }
 }
 
-/// Script that prints the firmware's ID, the harts, the interrupt counts, and a ping that needs the NIC's interrupts.
+/// Script that prints the firmware's ID, the harts, the interrupt counts, and a ping that needs the NIC's
+/// interrupts.
 const MESSAGES: &str = r"
 busybox dmesg | busybox grep -e 'SBI implementation ID' -e 'Brought up'
 until read -r carrier < /sys/class/net/eth0/carrier && [ $carrier = 1 ]; do busybox usleep 10000; done

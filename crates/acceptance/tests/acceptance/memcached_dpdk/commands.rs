@@ -1,6 +1,7 @@
 //! Random requests for memcached, with several commands each, most of them well-formed.
 //!
-//! Commands that memcached does not define and the differences listed at the head of `protocol.h` are left out.
+//! Commands that memcached does not define and the differences listed at the head of `protocol.h` are left
+//! out.
 
 use std::collections::HashMap;
 
@@ -129,12 +130,13 @@ impl Commands {
         }
     }
 
-    /// A random value, without a minus sign and not only white space: after these, memcached's incr would read remains of
-    /// an older, longer value.
+    /// A random value, without a minus sign and not only white space: after these, memcached's incr would
+    /// read remains of an older, longer value.
     fn value(&mut self) -> Vec<u8> {
         let length = match self.rng.below(30) {
             0 => self.rng.below(6000),
-            // Lengths at which a reply needs a second datagram, then lengths at which an item needs a second cell.
+            // Lengths at which a reply needs a second datagram, then lengths at which an item needs a second
+            // cell.
             1 => 1360 + self.rng.below(40),
             2..6 => 80 + self.rng.below(12),
             6..16 => return self.rng.below(300).to_string().into_bytes(),
@@ -142,8 +144,8 @@ impl Commands {
             17 => return b" 5 6".to_vec(),
             _ => self.rng.below(30),
         };
-        // A rejected value is parsed as commands. Long values contain no line ends, as the error replies would overflow the
-        // socket.
+        // A rejected value is parsed as commands. Long values contain no line ends, as the error replies
+        // would overflow the socket.
         let letters = if length > 200 { 3 } else { 10 };
         let mut value: Vec<u8> =
             (0..length).map(|_| b"abc \r\n1+\0\xff"[self.rng.below(letters) as usize]).collect();

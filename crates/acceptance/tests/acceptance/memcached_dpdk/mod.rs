@@ -1,5 +1,5 @@
-//! `guest/programs/memcached-dpdk` without its network: compared with Debian's memcached and with a simple list model, and
-//! fed hostile datagrams. It runs under the address and undefined-behaviour sanitizers.
+//! `guest/programs/memcached-dpdk` without its network: compared with Debian's memcached and with a simple
+//! list model, and fed hostile datagrams. It runs under the address and undefined-behaviour sanitizers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,8 +21,8 @@ fn replies(datagrams: &[Vec<u8>]) -> Vec<(Vec<Vec<u8>>, Vec<u8>)> {
     let mut found: Vec<(Vec<Vec<u8>>, Vec<u8>)> = Vec::new();
     for bytes in datagrams {
         let (header, text) = bytes.split_at(HEADER);
-        // memcached sends an empty datagram with a count of zero before the END of a get that finds nothing, when its reply
-        // buffers are used up (about every 20th in one request).
+        // memcached sends an empty datagram with a count of zero before the END of a get that finds nothing,
+        // when its reply buffers are used up (about every 20th in one request).
         if header[4..6] == [0, 0] && text.is_empty() {
             continue;
         }
@@ -103,7 +103,8 @@ fn random_commands_get_the_same_replies_as_from_memcached() {
         let text = format!("set n 0 0 {}\r\n{value}\r\nincr n 1\r\ndecr n 3\r\nget n\r\n", value.len());
         compare(&mut ours, &mut theirs, 1, (text.as_bytes(), text.as_bytes()), &mut cas_ids, &mut names);
     }
-    // This must be last: after a quit, memcached drops the commands after the first get of every datagram, from any client.
+    // This must be last: after a quit, memcached drops the commands after the first get of every datagram,
+    // from any client.
     let quit = b"set a 0 0 1\r\n1\r\nget a\r\nquit\r\nget a\r\n";
     compare(&mut ours, &mut theirs, 1, (quit, quit), &mut cas_ids, &mut names);
     assert!(names.len() > 300, "replies had the cas IDs of only {} items", names.len());

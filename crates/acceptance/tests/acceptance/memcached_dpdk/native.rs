@@ -1,5 +1,5 @@
-//! The whole program on the host, over DPDK's pcap ports: scapy builds the requests, and scapy and tshark check the
-//! responses.
+//! The whole program on the host, over DPDK's pcap ports: scapy builds the requests, and scapy and tshark
+//! check the responses.
 
 use std::path::Path;
 use std::process::Command;

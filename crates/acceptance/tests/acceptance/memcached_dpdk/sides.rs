@@ -1,4 +1,5 @@
-//! The two servers under comparison: our store and protocol in `memcached-shell`, and Debian's memcached over UDP loopback.
+//! The two servers under comparison: our store and protocol in `memcached-shell`, and Debian's memcached over
+//! UDP loopback.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use doorbell_acceptance::repository;
 /// Size of memcached's UDP header in bytes.
 pub const HEADER: usize = 8;
 const CLOCK_STEP: u32 = 1 << 31;
-/// Request ID of a datagram sent after each request to memcached. Its reply marks the end of the request's replies.
+/// Request ID of a datagram sent after each request to memcached. Its reply marks the end of the request's
+/// replies.
 const SENTINEL: u16 = 0xffff;
 
 /// The programs' folder.
@@ -110,12 +112,13 @@ pub struct Theirs(Memcached);
 
 impl Theirs {
     pub fn start() -> Theirs {
-        // Disable the segmented LRU: its maintainer thread briefly references items, and incr and decr replace referenced
-        // items.
+        // Disable the segmented LRU: its maintainer thread briefly references items, and incr and decr
+        // replace referenced items.
         Theirs(Memcached::start(&[], &["-o", "no_modern"], Duration::from_secs(10)))
     }
 
-    /// Replies to one request. memcached answers requests in order, so the sentinel's reply follows the last one.
+    /// Replies to one request. memcached answers requests in order, so the sentinel's reply follows the last
+    /// one.
     pub fn request(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
         self.0.socket.send(datagram).expect("memcached runs");
         self.0.socket.send(&self::datagram(SENTINEL, b"version\r\n")).expect("memcached runs");

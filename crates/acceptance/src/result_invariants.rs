@@ -1,5 +1,5 @@
-//! Invariants of every result, on any machine: shares are in [0, 1], counts are not negative, and parts sum to their
-//! whole. They are checked on the JSON that users read.
+//! Invariants of every result, on any machine: shares are in [0, 1], counts are not negative, and parts sum
+//! to their whole. They are checked on the JSON that users read.
 
 use serde_json::Value;
 
@@ -23,14 +23,14 @@ const TOP_DOWN: [&str; 2] = ["top-down", "top-down, level 2"];
 const CLOSE: f64 = 1e-9;
 
 /// Returns the violated invariants of one point of a summary; empty if it is consistent.
-pub fn faults(point: &Value) -> Vec<String> {
-    let mut faults = Vec::new();
-    walk(point, &mut String::new(), &mut faults);
-    losses(point, &mut faults);
-    latencies(point, "", &mut faults);
-    cores(point, &mut faults);
-    queues(point, &mut faults);
-    faults
+pub fn violations(point: &Value) -> Vec<String> {
+    let mut violations = Vec::new();
+    walk(point, &mut String::new(), &mut violations);
+    losses(point, &mut violations);
+    latencies(point, "", &mut violations);
+    cores(point, &mut violations);
+    queues(point, &mut violations);
+    violations
 }
 
 fn is_share(name: &str) -> bool {
@@ -38,12 +38,12 @@ fn is_share(name: &str) -> bool {
 }
 
 /// Checks that no number is negative and that no share exceeds one.
-fn walk(value: &Value, path: &mut String, faults: &mut Vec<String>) {
+fn walk(value: &Value, path: &mut String, violations: &mut Vec<String>) {
     let mut deeper = |name: &str, value: &Value| {
         let length = path.len();
         path.push('/');
         path.push_str(name);
-        walk(value, path, faults);
+        walk(value, path, violations);
         path.truncate(length);
     };
     match value {
@@ -57,7 +57,7 @@ fn walk(value: &Value, path: &mut String, faults: &mut Vec<String>) {
             let most =
                 if in_shares && !path.contains("/confidence_95/") { 1.0 + CLOSE } else { f64::INFINITY };
             if !(0.0..=most).contains(&number) {
-                faults.push(format!("{path} is {number}"));
+                violations.push(format!("{path} is {number}"));
             }
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}
@@ -69,22 +69,22 @@ fn number(of: &Value, name: &str) -> f64 {
 }
 
 /// Checks that the drop causes sum to the lost frames, and that the offered rate matches the offered frames.
-fn losses(point: &Value, faults: &mut Vec<String>) {
+fn losses(point: &Value, violations: &mut Vec<String>) {
     let lost = number(point, "frames_offered") - number(point, "frames_delivered");
     let named: u64 = crate::dropped(&point["drops"]);
     let named = named as f64 + number(point, "frames_corrupt") + number(point, "frames_late");
     if named != lost {
-        faults.push(format!("{lost} frames were lost, but {named} have a cause: {}", point["drops"]));
+        violations.push(format!("{lost} frames were lost, but {named} have a cause: {}", point["drops"]));
     }
     let (carried, offered) = (number(point, "offered_mpps"), number(point, "frames_offered"));
     let seconds = number(point, "simulated_seconds");
     if (carried * 1e6 * seconds - offered).abs() > CLOSE * offered {
-        faults.push(format!("{carried} Mpps in {seconds} s are not {offered} frames"));
+        violations.push(format!("{carried} Mpps in {seconds} s are not {offered} frames"));
     }
 }
 
 /// Checks that percentiles increase, and that the mean is between the minimum and the maximum.
-fn latencies(value: &Value, path: &str, faults: &mut Vec<String>) {
+fn latencies(value: &Value, path: &str, violations: &mut Vec<String>) {
     match value {
         Value::Object(parts) => {
             let order = ["min", "p50", "p90", "p99", "p99_9", "p99_99", "max"];
@@ -97,19 +97,22 @@ fn latencies(value: &Value, path: &str, faults: &mut Vec<String>) {
             };
             let is_distribution = sorted && within;
             if !path.contains("confidence_95") && !is_distribution {
-                faults.push(format!("{path} is not a distribution: {value}"));
+                violations.push(format!("{path} is not a distribution: {value}"));
             }
-            parts.iter().for_each(|(name, value)| latencies(value, &format!("{path}/{name}"), faults));
+            parts.iter().for_each(|(name, value)| latencies(value, &format!("{path}/{name}"), violations));
         }
         Value::Array(parts) => {
-            parts.iter().enumerate().for_each(|(n, value)| latencies(value, &format!("{path}/{n}"), faults));
+            parts
+                .iter()
+                .enumerate()
+                .for_each(|(n, value)| latencies(value, &format!("{path}/{n}"), violations));
         }
         _ => {}
     }
 }
 
 /// Checks that CPI stacks sum to each core's cycles, and that the cores sum to the machine.
-fn cores(point: &Value, faults: &mut Vec<String>) {
+fn cores(point: &Value, violations: &mut Vec<String>) {
     let Some(timing) = point.get("timing").filter(|timing| timing.is_object()) else { return };
     let empty = Vec::new();
     let cores = point["cores"].as_array().unwrap_or(&empty);
@@ -120,7 +123,7 @@ fn cores(point: &Value, faults: &mut Vec<String>) {
             let sum: f64 =
                 groups[name].as_object().into_iter().flatten().filter_map(|(_, v)| v.as_f64()).sum();
             if sum != 0.0 && (sum - 1.0).abs() > CLOSE {
-                faults.push(format!("{name} of {of} sums to {sum}"));
+                violations.push(format!("{name} of {of} sums to {sum}"));
             }
         }
     }
@@ -134,7 +137,7 @@ fn cores(point: &Value, faults: &mut Vec<String>) {
         let stack = hart["figures"]["CPI stack"].as_object().into_iter().flatten();
         let stack: f64 = stack.filter_map(|(_, part)| part.as_f64()).sum::<f64>() * instructions;
         if instructions > 0.0 && (stack - cycles).abs() > CLOSE * cycles {
-            faults.push(format!("hart {}: {cycles} cycles, but its CPI stack has {stack}", hart["hart"]));
+            violations.push(format!("hart {}: {cycles} cycles, but its CPI stack has {stack}", hart["hart"]));
         }
         let asleep = pace["asleep_share"].as_f64().unwrap_or(0.0) * cycles;
         for (sum, part) in sums.iter_mut().zip([cycles, instructions, cycles - asleep]) {
@@ -145,17 +148,17 @@ fn cores(point: &Value, faults: &mut Vec<String>) {
     for (name, sum) in [("instructions", sums[1]), ("cycles", sums[2])] {
         let Some(each) = cost[name].as_f64() else { continue };
         if (each * frames - sum).abs() > CLOSE * sum + 1e-6 {
-            faults.push(format!("packets cost {} {name}, but the cores took {sum}", each * frames));
+            violations.push(format!("packets cost {} {name}, but the cores took {sum}", each * frames));
         }
     }
     let (ipc, own) = (number(point, "ipc"), sums[1] / sums[0]);
     if sums[0] > 0.0 && (ipc - own).abs() > CLOSE * own {
-        faults.push(format!("the IPC is {ipc}, but {own} by the cores' counters"));
+        violations.push(format!("the IPC is {ipc}, but {own} by the cores' counters"));
     }
 }
 
 /// Checks that the counters of a port's queues sum to the port's.
-fn queues(point: &Value, faults: &mut Vec<String>) {
+fn queues(point: &Value, violations: &mut Vec<String>) {
     for port in point["ports"].as_array().into_iter().flatten() {
         let groups = port["groups"].as_array().into_iter().flatten();
         let figures: Vec<(&str, f64)> = groups
@@ -176,7 +179,7 @@ fn queues(point: &Value, faults: &mut Vec<String>) {
             if let (Some(own), Some(sum)) = (own, sum(name))
                 && own != sum
             {
-                faults.push(format!("{name} is {own}, but its queues sum to {sum}"));
+                violations.push(format!("{name} is {own}, but its queues sum to {sum}"));
             }
         }
     }
@@ -205,7 +208,7 @@ mod tests {
             good["timing"]["packet cost"] = json!({"instructions": 50.0 / 7.0, "cycles": 10.0});
             good
         };
-        assert_eq!(faults(&good), Vec::<String>::new());
+        assert_eq!(violations(&good), Vec::<String>::new());
         for (path, wrong, message) in [
             ("/wire_share", json!(1.001), "/wire_share is 1.001"),
             ("/ipc", json!(-0.5), "/ipc is -0.5"),
@@ -219,8 +222,8 @@ mod tests {
         ] {
             let mut bad = good.clone();
             *bad.pointer_mut(path).unwrap() = wrong;
-            let found = faults(&bad);
-            assert!(found.iter().any(|fault| fault.contains(message)), "{path}: {found:?}");
+            let found = violations(&bad);
+            assert!(found.iter().any(|violation| violation.contains(message)), "{path}: {found:?}");
         }
     }
 }

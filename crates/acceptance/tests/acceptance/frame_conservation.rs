@@ -1,5 +1,5 @@
-//! Frame conservation, exactly, below and above the guest's capacity. The load generator, the NIC's counters and
-//! testpmd's statistics on the guest's console must agree.
+//! Frame conservation, exactly, below and above the guest's capacity. The load generator, the NIC's counters
+//! and testpmd's statistics on the guest's console must agree.
 
 use doorbell_acceptance::{counter, places, quiet, session, short_or_long};
 use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
@@ -14,7 +14,8 @@ struct Load {
     /// Guest-visible overrides.
     guest: &'static [&'static str],
     overrides: &'static [&'static str],
-    /// Causes of drops that must occur, as named in `summary.json`. Others must not, unless listed in `perhaps`.
+    /// Causes of drops that must occur, as named in `summary.json`. Others must not, unless listed in
+    /// `perhaps`.
     lost: &'static [&'static str],
     /// Causes of drops that may occur.
     perhaps: &'static [&'static str],
@@ -29,12 +30,14 @@ const LOADS: &[Load] = &[
     Load { rate: "12Mpps", frame_size: 64, guest: &[], overrides: &[], lost: &["core"], perhaps: &["dma"] },
     Load { rate: "100%", frame_size: 64, guest: &[], overrides: &[], lost: &["core"], perhaps: &["dma"] },
     Load { rate: "12Mpps", frame_size: 256, guest: &[], overrides: &[], lost: &["core"], perhaps: &["dma"] },
-    // PCIe is the bottleneck, not the core. Transmit reads wait behind receive writes, so the transmit ring may fill too.
+    // PCIe is the bottleneck, not the core. Transmit reads wait behind receive writes, so the transmit ring
+    // may fill too.
     Load { rate: "100%", frame_size: 1518, guest: &[], overrides: &[], lost: &["dma"], perhaps: &["guest"] },
     // Transmission is slower than reception and the core: the transmit ring fills, and testpmd drops frames.
     Load { rate: "5Mpps", frame_size: 64, guest: &[], overrides: SLOW_TX, lost: &["guest"], perhaps: &[] },
-    // Transmission is the slowest stage, and the core is overloaded too. The transmit ring is rarely completely full, as
-    // descriptors are freed 32 at a time, unless the driver requests a status report for each (`dpdk.txrst=1`).
+    // Transmission is the slowest stage, and the core is overloaded too. The transmit ring is rarely
+    // completely full, as descriptors are freed 32 at a time, unless the driver requests a status report for
+    // each (`dpdk.txrst=1`).
     Load {
         rate: "20Mpps",
         frame_size: 64,
@@ -114,7 +117,8 @@ fn frames_still_held_by_the_program_are_not_counted_as_guest_drops() {
     assert_eq!((long.frames_offered, long.frames_delivered, long.drops.guest), (1000, 1000, 0));
 }
 
-/// Checks conservation from the generator through link and NIC and back, over all frames since the machine was built.
+/// Checks conservation from the generator through link and NIC and back, over all frames since the machine
+/// was built.
 fn check_since_boot(machine: &Machine) {
     let (port, device) = (&machine.ports()[0], machine.nic(0));
     let (generator, nic) = (port.loadgen.stats(), device.stats());

@@ -1,10 +1,10 @@
-//! Checks result invariants ([`doorbell_acceptance::books`]) on random machines.
+//! Checks result invariants ([`doorbell_acceptance::result_invariants`]) on random machines.
 //!
-//! Links, NICs, attachments, caches and cores have random parameters. Loads are far below and far above the guest's
-//! capacity, and measurements have any length. Shares must be in [0, 1], counts not negative, and parts must sum to
-//! their whole. No request may be older than the reservation window of a model.
+//! Links, NICs, attachments, caches and cores have random parameters. Loads are far below and far above the
+//! guest's capacity, and measurements have any length. Shares must be in [0, 1], counts not negative, and
+//! parts must sum to their whole. No request may be older than the reservation window of a model.
 
-use doorbell_acceptance::{books, quiet, session, short_or_long, timed_session};
+use doorbell_acceptance::{quiet, result_invariants, session, short_or_long, timed_session};
 use doorbell_bench::run_point;
 use doorbell_loadgen::Rate;
 use doorbell_machine::Machine;
@@ -70,7 +70,7 @@ const DURATIONS: [&str; 6] = ["1ps", "700ns", "5us", "12us", "20us", "40us"];
 const SIZES: [u64; 6] = [64, 65, 128, 512, 1024, 1518];
 
 /// Runs a random machine and load, and returns the violated invariants.
-fn faults(case: u64) -> Vec<String> {
+fn violations(case: u64) -> Vec<String> {
     let mut rng = Rng::stream(case, "accounts");
     let pick = |rng: &mut Rng, from: &[&'static str]| from[rng.below(from.len() as u64) as usize];
     let duration = format!("run.duration={}", pick(&mut rng, &DURATIONS));
@@ -93,13 +93,14 @@ fn faults(case: u64) -> Vec<String> {
         Err(error) => vec![format!("{description}: {error}")],
         Ok(point) => {
             let summary = serde_json::to_value(&point.summary).expect("a summary is JSON");
-            let faults = books::faults(&summary).into_iter().chain(late(&point.machine));
-            faults.map(|fault| format!("{description}: {fault}")).collect()
+            let violations = result_invariants::violations(&summary).into_iter().chain(late(&point.machine));
+            violations.map(|violation| format!("{description}: {violation}")).collect()
         }
     }
 }
 
-/// Late requests: older than the reservation window of ports, queues, calendars and units, so perhaps served too early.
+/// Late requests: older than the reservation window of ports, queues, calendars and units, so perhaps served
+/// too early.
 fn late(machine: &Machine) -> Vec<String> {
     let Some(timing) = machine.timing() else { return Vec::new() };
     let memory = timing.memory.stats();
@@ -118,6 +119,6 @@ fn late(machine: &Machine) -> Vec<String> {
 
 #[test]
 fn results_of_random_machines_are_consistent() {
-    let wrong: Vec<String> = (0..short_or_long(50, 1000)).flat_map(faults).collect();
-    assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
+    let wrong: Vec<String> = (0..short_or_long(50, 1000)).flat_map(violations).collect();
+    assert!(wrong.is_empty(), "{} violations:\n{}", wrong.len(), wrong.join("\n"));
 }

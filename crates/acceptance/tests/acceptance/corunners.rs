@@ -1,5 +1,5 @@
-//! Co-runner traces on a machine that executes a guest: boot and frames are as without traces, and the traces have
-//! separate figures.
+//! Co-runner traces on a machine that executes a guest: boot and frames are as without traces, and the traces
+//! have separate figures.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,8 @@ fn corunner_traces_share_caches_with_a_guest_but_are_invisible_to_it() {
     assert_eq!(with_two.ran().traces.len(), 2);
     let [none, one, two] = [&without, &with_one, &with_two].map(measured);
     assert!(none.beside.is_empty() && none.timing.as_ref().unwrap().get("neighbours", "ipc").is_none());
-    // Frames and instructions are the guest's only, and a trace that fits into its L1 does not slow the guest down.
+    // Frames and instructions are the guest's only, and a trace that fits into its L1 does not slow the guest
+    // down.
     assert_eq!((none.frames_delivered, one.frames_delivered), (400, 400));
     let cost =
         |point: &PointSummary| point.timing.as_ref().unwrap().get("packet cost", "busy_cycles").unwrap();
@@ -54,7 +55,8 @@ fn corunner_traces_share_caches_with_a_guest_but_are_invisible_to_it() {
     let cores: Vec<(&str, usize)> =
         two.beside.iter().map(|own| (own.file.as_str(), own.first_core)).collect();
     assert_eq!(cores, [("walk-4096.champsim.xz", 1), ("walk-67108864.champsim.xz", 2)]);
-    // Two instructions per dependent load: three cycles for an L1 hit, a memory access and a page walk for the large trace.
+    // Two instructions per dependent load: three cycles for an L1 hit, a memory access and a page walk for
+    // the large trace.
     let [near, far] = [&two.beside[0], &two.beside[1]];
     assert!((0.4..0.7).contains(&near.ipc) && far.ipc < 0.03, "{near:?} {far:?}");
     assert_eq!(two.cores.len(), 3, "each core has its own figures");
