@@ -98,7 +98,7 @@ impl Journal {
                 Some(state) => state.holder,
                 None => "another process".to_owned(),
             };
-        let lock = Lock::wait(&Lock::beside(&folder), || busy(&holder()));
+        let lock = Lock::wait(&Lock::path_for(&folder), || busy(&holder()));
         let lock = lock.map_err(|error| ClusterError::Lock { path: folder.clone(), error })??;
         let mut state = match read(&path) {
             Ok(bytes) => serde_json::from_slice::<JournalState>(&bytes).ok().filter(|state| state.version == VERSION).ok_or_else(|| {

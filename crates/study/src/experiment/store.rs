@@ -91,7 +91,7 @@ impl Store {
             // A process that is still writing holds the lock. If the lock is free, it is removed together
             // with its file.
             let point = self.point(&identity);
-            if let Some(_lock) = Lock::try_take(&Lock::beside(&point)).map_err(io)? {
+            if let Some(_lock) = Lock::try_take(&Lock::path_for(&point)).map_err(io)? {
                 removed += remove_left_behind(&point, PARTIAL).map_err(io)?;
             }
         }
@@ -109,7 +109,7 @@ impl Store {
         write: impl FnOnce(&ResultFolder, &mut C) -> Result<(), E>,
     ) -> Result<(), E> {
         let target = self.point(identity);
-        let lock = Lock::wait(&Lock::beside(&target), || busy(context));
+        let lock = Lock::wait(&Lock::path_for(&target), || busy(context));
         let _lock = lock.map_err(RunError::io("lock", &target))??;
         match self.state(identity) {
             State::Done => return Ok(()),

@@ -1,6 +1,6 @@
-//! Who uses a file or folder of a cache holds it, and what nobody holds may be removed. A hold is a shared lock (`flock`) on the file or
-//! folder itself: it leaves no file behind, goes with the process however that ends, and does not keep anybody from putting
-//! another file in its place.
+//! Use locks: a user of a cached file or folder holds a lock on it, and only unlocked ones may be removed. It
+//! is a shared lock (`flock`) on the file or folder itself. It needs no lock file, ends with the process in
+//! any case, and does not prevent replacing the file.
 
 use std::fs::{self, File, FileTimes};
 use std::io;
@@ -10,57 +10,58 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::control::allowed;
+use crate::control::request;
 use crate::operations::{remove, rename, temporary_name};
 
-/// What the names say of what is being removed.
+/// Part of the temporary name during removal.
 pub(crate) const REMOVED: &str = "removed";
-/// Who looks whether something is held, or removes it, has its lock for a moment.
-const MOMENT: Duration = Duration::from_millis(5);
-const MOMENTS: usize = 2000;
+/// Polling interval while a checker or remover holds the exclusive lock briefly.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const ATTEMPTS_MAX: usize = 2000;
 
-/// A file or folder in use, until this is dropped or the process ends.
+/// Use lock of a file or folder, until it is dropped or the process ends.
 #[derive(Debug)]
-pub struct Held {
+pub struct UseLock {
     _file: File,
 }
 
-/// What became of something that was to be removed.
+/// Outcome of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone.
+    /// Removed.
     Removed,
-    /// Somebody uses it.
+    /// In use.
     InUse,
-    /// There was nothing.
+    /// Did not exist.
     Missing,
 }
 
-/// Holds a file or folder, and marks it as used now (a file's time of access, a folder's of change). `None` if it is not there. Where the file system has no locks, it is
-/// used without.
-pub fn hold(path: &Path) -> io::Result<Option<Held>> {
-    for _ in 0..MOMENTS {
+/// Takes a use lock and records the time of use (a file's access time, a folder's modification time). `None`
+/// if the path does not exist. On a file system without locks, the file is used without one.
+pub fn hold(path: &Path) -> io::Result<Option<UseLock>> {
+    for _ in 0..ATTEMPTS_MAX {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        // Any other error is a file system without locks, on which it is used all the same.
+        // Any other error means a file system without locks.
         if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockShared) {
-            std::thread::sleep(MOMENT);
+            std::thread::sleep(POLL_INTERVAL);
             continue;
         }
-        // It may have been removed or replaced before it was held.
+        // It may have been removed or replaced before it was locked.
         if is_at(&file, path)? {
-            // Who may not set it is not the one who cleans up.
+            // Failure is ignored: a user without permission to set the time is not the one who cleans the
+            // cache.
             let now = SystemTime::now();
-            // To list a folder is to access it.
+            // Listing a folder already changes its access time.
             let times = match file.metadata()?.is_dir() {
                 true => FileTimes::new().set_modified(now),
                 false => FileTimes::new().set_accessed(now),
             };
             let _ = file.set_times(times);
-            return Ok(Some(Held { _file: file }));
+            return Ok(Some(UseLock { _file: file }));
         }
     }
     Err(io::ErrorKind::ResourceBusy.into())
@@ -69,7 +70,7 @@ pub fn hold(path: &Path) -> io::Result<Option<Held>> {
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let ours = file.metadata()?;
     match fs::symlink_metadata(path) {
-        // A link that leads to it.
+        // A link to it.
         Ok(there) if there.is_symlink() => Ok(true),
         Ok(there) => Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -77,8 +78,8 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The file at `path`, if nobody holds it; held by us alone as long as it lives.
-fn alone(path: &Path) -> io::Result<Result<File, Removal>> {
+/// Opens the file at `path` with an exclusive lock, if it is not in use.
+fn lock_exclusively(path: &Path) -> io::Result<Result<File, Removal>> {
     loop {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -89,21 +90,22 @@ fn alone(path: &Path) -> io::Result<Result<File, Removal>> {
             Ok(()) if is_at(&file, path)? => return Ok(Ok(file)),
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(Removal::InUse)),
-            // Where it cannot be known whether somebody uses it, nothing is removed.
+            // If use cannot be determined, nothing is removed.
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Whether somebody holds it.
+/// Returns whether the path is in use.
 pub fn is_held(path: &Path) -> io::Result<bool> {
-    Ok(matches!(alone(path)?, Err(Removal::InUse)))
+    Ok(matches!(lock_exclusively(path)?, Err(Removal::InUse)))
 }
 
-/// Removes a file or folder that nobody holds: first its name, so that who comes finds it whole or not at all.
+/// Removes a file or folder that is not in use. It is renamed first, so that other processes find it complete
+/// or not at all.
 pub fn remove_unheld(path: &Path) -> io::Result<Removal> {
-    allowed("remove-unheld", path)?;
-    let _file = match alone(path)? {
+    request("remove-unheld", path)?;
+    let _file = match lock_exclusively(path)? {
         Ok(file) => file,
         Err(removal) => return Ok(removal),
     };
