@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, one_line, percent_label, rate, short};
-use crate::summary::{most_delivered, polls_in_vain, without_empty_polls};
+use crate::summary::{has_empty_polls, most_delivered, without_empty_polls};
 use crate::{causes, generator_notes};
 use doorbell_results::{PointSummary, known};
 
@@ -137,7 +137,7 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
 
 /// Note on instructions and IPC. Empty polls also execute instructions, but for no frame.
 fn work_note(point: &PointSummary) -> String {
-    let busy = without_empty_polls(point).filter(|_| polls_in_vain(point));
+    let busy = without_empty_polls(point).filter(|_| has_empty_polls(point));
     let busy =
         busy.map_or(String::new(), |instructions| format!("; {} without empty polls", short(instructions)));
     let awake = point.timing.as_ref().and_then(|timing| timing.get("packet cost", "ipc"));
