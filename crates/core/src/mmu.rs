@@ -45,8 +45,8 @@ impl OwnSpaces {
 
 /// Maximum wait for a walker.
 const WAIT_MAX: u64 = 1 << 20;
-/// Walks that ended this long before a new one starts are dropped. No op waits so long in a window that a
-/// younger one needs a walk earlier by more.
+/// Walks that ended this long before a new one starts are dropped. No op stays in the window longer, so that
+/// no later request starts earlier by more.
 const BEHIND: u64 = 1 << 16;
 
 /// The TLB side: instruction or data.

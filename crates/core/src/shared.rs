@@ -26,7 +26,7 @@ pub(crate) enum Stage {
     Drain,
 }
 
-/// Maximum lag of one thread in cycles; it fetches nothing before.
+/// Maximum lag of one thread behind the other, in cycles; a thread that lags more fetches later.
 pub(crate) const BEHIND_MAX: u64 = 1024;
 /// Resolution of the fetch rate: parts per cycle.
 const PARTS: u64 = 256;

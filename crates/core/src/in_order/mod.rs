@@ -48,7 +48,7 @@ pub(crate) struct State {
     complete: u64,
 }
 
-/// Lower bounds that older ops impose on younger ones.
+/// Earliest cycles for younger ops, imposed by older ones.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Floors {
     /// The earliest issue cycle: a [`Wait`].

@@ -65,7 +65,7 @@ pub(crate) struct State {
     parts: u32,
 }
 
-/// Lower bounds that serialising ops and device accesses impose on younger ops.
+/// Earliest cycles for younger ops, imposed by serialising ops and device accesses.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Floors {
     /// The earliest dispatch cycle (serialising ops).

@@ -9,7 +9,7 @@ const CANONICAL_NAN: u32 = 0x7fc0_0000;
 const SIGNALING_NAN: u32 = 0x7f80_0001;
 const MINUS: u32 = 0x8000_0000;
 
-/// Runs an operation with no flags accrued and gives its result with the flags it raised.
+/// Runs an operation with no flags accrued and returns its result and the flags that it raised.
 fn with_flags<T>(operation: impl FnOnce(&mut u8) -> T) -> (T, u8) {
     let mut flags = 0;
     let result = operation(&mut flags);
@@ -17,7 +17,7 @@ fn with_flags<T>(operation: impl FnOnce(&mut u8) -> T) -> (T, u8) {
 }
 
 #[test]
-fn a_tie_goes_where_the_mode_says() {
+fn ties_round_as_the_mode_specifies() {
     let half_place = 0x3380_0000; // 2^-24, half of the last place of 1.0
     let expected = [ONE, ONE, ONE, ONE + 1, ONE + 1];
     for (mode, expected) in MODES.into_iter().zip(expected) {
@@ -31,7 +31,7 @@ fn a_tie_goes_where_the_mode_says() {
 }
 
 #[test]
-fn overflow_gives_infinity_or_the_greatest_number() {
+fn overflow_gives_infinity_or_the_greatest_finite_number() {
     let expected = [INFINITY, GREATEST, GREATEST, INFINITY, INFINITY];
     for (mode, expected) in MODES.into_iter().zip(expected) {
         let product = with_flags(|f| mul::<F32>(GREATEST, GREATEST, mode, f));
@@ -41,7 +41,7 @@ fn overflow_gives_infinity_or_the_greatest_number() {
 
 #[test]
 fn tininess_is_detected_after_rounding() {
-    // 2^-126 (1 - 2^-24) has 24 bits: it is tiny, and the format's last place makes it a tie.
+    // 2^-126 (1 - 2^-24) has 24 bits: it is tiny, and a tie at the format's last place.
     let product = with_flags(|f| mul::<F32>(LEAST_NORMAL, 0x3f7f_ffff, Rounding::Rne, f));
     assert_eq!(product, (LEAST_NORMAL, NX | UF));
     // 2^-126 (1 + 2^-13) * (1 - 2^-13) = 2^-126 (1 - 2^-26) rounds to 2^-126 in 24 bits as well: not tiny,
@@ -52,13 +52,13 @@ fn tininess_is_detected_after_rounding() {
 }
 
 #[test]
-fn an_exact_subnormal_result_raises_nothing() {
+fn an_exact_subnormal_result_raises_no_flag() {
     let half = 0x3f00_0000;
     assert_eq!(with_flags(|f| mul::<F32>(LEAST_NORMAL, half, Rounding::Rne, f)), (LEAST_NORMAL >> 1, 0));
 }
 
 #[test]
-fn a_difference_of_equals_is_plus_zero_except_when_rounding_down() {
+fn x_minus_x_is_plus_zero_except_when_rounding_down() {
     for mode in MODES {
         let expected = if mode == Rounding::Rdn { MINUS } else { 0 };
         assert_eq!(with_flags(|f| sub::<F32>(ONE, ONE, mode, f)), (expected, 0), "{mode:?}");
@@ -81,14 +81,14 @@ fn invalid_operations_give_the_canonical_nan_and_nv() {
 }
 
 #[test]
-fn dividing_by_zero_is_not_invalid() {
+fn dividing_by_zero_raises_dz_not_nv() {
     assert_eq!(with_flags(|f| div::<F32>(ONE, MINUS, Rounding::Rne, f)), (INFINITY | MINUS, DZ));
     assert_eq!(with_flags(|f| div::<F32>(INFINITY, 0, Rounding::Rne, f)), (INFINITY, 0));
 }
 
 #[test]
 fn a_fused_product_is_not_rounded_before_the_addition() {
-    // (1 + 2^-23)^2 - (1 + 2^-22) = 2^-46, which two roundings would lose.
+    // (1 + 2^-23)^2 - (1 + 2^-22) = 2^-46, which would be lost by two roundings.
     let result = with_flags(|f| fma::<F32>(ONE + 1, ONE + 1, (ONE + 2) | MINUS, Rounding::Rne, f));
     assert_eq!(result, (0x2880_0000, 0));
 }
@@ -103,7 +103,7 @@ fn minimum_prefers_numbers_to_nans_and_minus_zero_to_plus_zero() {
 }
 
 #[test]
-fn only_equality_is_quiet() {
+fn only_feq_is_quiet() {
     assert_eq!(with_flags(|f| eq::<F32>(CANONICAL_NAN, ONE, f)), (false, 0));
     assert_eq!(with_flags(|f| lt::<F32>(CANONICAL_NAN, ONE, f)), (false, NV));
     assert_eq!(with_flags(|f| le::<F32>(CANONICAL_NAN, CANONICAL_NAN, f)), (false, NV));
@@ -133,7 +133,7 @@ fn classes_are_numbered_as_in_the_manual() {
 }
 
 #[test]
-fn conversions_to_integers_clip_with_nv_alone() {
+fn conversions_to_integers_saturate_and_raise_only_nv() {
     let (rtz, minus_one) = (Rounding::Rtz, ONE | MINUS);
     let two_to_31 = 0x4f00_0000;
     assert_eq!(with_flags(|f| to_i32::<F32>(two_to_31, rtz, f)), (0x7fff_ffff, NV));
@@ -144,7 +144,7 @@ fn conversions_to_integers_clip_with_nv_alone() {
     assert_eq!(with_flags(|f| to_i64::<F32>(CANONICAL_NAN, rtz, f)), (i64::MAX as u64, NV));
     assert_eq!(with_flags(|f| to_i64::<F32>(INFINITY | MINUS, rtz, f)), (i64::MIN as u64, NV));
     assert_eq!(with_flags(|f| to_u64::<F32>(minus_one, rtz, f)), (0, NV));
-    // -0.5 becomes zero without being invalid, unless it is rounded down.
+    // -0.5 becomes zero without an invalid flag, unless rounded down.
     let minus_half = 0xbf00_0000;
     assert_eq!(with_flags(|f| to_u64::<F32>(minus_half, rtz, f)), (0, NX));
     assert_eq!(with_flags(|f| to_u64::<F32>(minus_half, Rounding::Rdn, f)), (0, NV));
@@ -160,7 +160,7 @@ fn conversions_from_32_bit_integers_ignore_the_upper_half() {
 }
 
 #[test]
-fn accrued_flags_stay() {
+fn accrued_flags_are_kept() {
     let mut flags = DZ | OF;
     assert_eq!(add::<F32>(ONE, ONE, Rounding::Rne, &mut flags), 0x4000_0000);
     assert_eq!(flags, DZ | OF);

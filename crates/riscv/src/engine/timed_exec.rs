@@ -1,8 +1,9 @@
-//! Execution that tells what it did: the same handlers, op by op, for timing models.
+//! Execution for timing models: the same handlers, and a list of the executed ops.
 //!
-//! A hart that *notes* decodes its blocks with a template of the timing model's [`Op`](doorbell_sim::Op) beside each engine op,
-//! and with handlers that note the virtual address of each access before they make it. So a hart that does not note runs
-//! exactly as fast as if there were no timing models. Where accesses went is asked of the TLB afterwards.
+//! A hart that *logs accesses* decodes its blocks with a template of the timing model's
+//! [`Op`](doorbell_sim::Op) per engine op, and with handlers that log the virtual address of each access
+//! before they make it. A hart that does not log runs as fast as without timing models. Physical addresses
+//! are looked up in the TLB afterwards.
 
 use doorbell_sim::memory::{LINE_BYTES, Walk};
 use doorbell_sim::{
@@ -16,28 +17,29 @@ use crate::inst::Kind::{self, *};
 use crate::mmu::PAGE_MASK;
 use crate::trap::Exception;
 
-/// How a noted turn ended.
+/// How a timed turn ended.
 pub type Turn = BlockEnd<Stop>;
 
-/// Defines a handler that notes the address, then does what the plain one does. Loads and stores note by themselves.
-macro_rules! noting {
+/// Defines handlers that log the address and then call the plain handler. Loads and stores have logging
+/// variants of their own.
+macro_rules! logging {
     ($($kind:ident $name:ident = $plain:path;)*) => {
         $(
         /// # Safety
         /// As for [`Handler`].
         unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: passes on what it was given; each op of a block notes one address.
+            // SAFETY: arguments are passed on; each op of a block logs one address.
             unsafe {
                 let o = &*op;
                 let virt = hart.x[o.rs1 as usize].wrapping_add(i64::from(o.imm) as u64);
-                let told = hart.told_page(virt);
-                hart.notes.note(virt, told);
+                let era = hart.recorded_era_of(virt);
+                hart.access_log.log(virt, era);
                 $plain(hart, ram, op)
             }
         })*
 
-        /// The noting handler of an instruction that accesses memory.
-        pub(super) fn noting_handler(kind: Kind) -> Option<Handler> {
+        /// The logging handler of an instruction that accesses memory.
+        pub(super) fn logging_handler(kind: Kind) -> Option<Handler> {
             match kind {
                 $($kind => Some($name),)*
                 Lb => Some(memory::lb::<true>),
@@ -61,7 +63,7 @@ macro_rules! noting {
     };
 }
 
-noting! {
+logging! {
     PrefetchI prefetch_i = integer::hint;
     PrefetchR prefetch_r = integer::hint;
     PrefetchW prefetch_w = integer::hint;
@@ -90,35 +92,35 @@ noting! {
 }
 
 impl Hart {
-    /// Executes at most one block, and at most `limit` instructions of it, and appends what was executed to `ops`.
-    /// Instructions that did not retire leave nothing. The caller sets the hart's time afterwards.
-    pub fn run_noted(&mut self, ram: &mut Ram, limit: u64, ops: &mut Vec<TimedOp>) -> Turn {
-        self.run_told(ram, limit, &mut |hart, engine, ram, block, what| {
-            hart.note_ops(engine, ram, block, what, ops);
+    /// Executes at most one block, and at most `limit` instructions of it, and appends the executed ops to
+    /// `ops`. Instructions that did not retire append nothing. The caller sets the hart's time afterwards.
+    pub fn run_timed(&mut self, ram: &mut Ram, limit: u64, ops: &mut Vec<TimedOp>) -> Turn {
+        self.run_one_block(ram, limit, &mut |hart, engine, ram, block, what| {
+            hart.append_ops(engine, ram, block, what, ops);
         })
     }
 
-    /// The same, but `tell` is told of each block that was executed and of what of it retired.
+    /// Like [`run_timed`](Hart::run_timed), but calls `emit` for each executed block with its retired part.
     #[inline]
-    fn run_told(
+    fn run_one_block(
         &mut self,
         ram: &mut Ram,
         limit: u64,
-        tell: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
+        emit: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
     ) -> Turn {
-        self.with_noting_engine(ram, |hart, engine, ram| {
-            hart.told_turn(engine, ram, limit, tell).map_or_else(|turn| turn, |exit| hart.turn_after(exit))
+        self.with_logging_engine(ram, |hart, engine, ram| {
+            hart.run_turn(engine, ram, limit, emit).map_or_else(|turn| turn, |exit| hart.turn_after(exit))
         })
     }
 
-    /// Does something with an engine that notes, if the hart does not sleep.
+    /// Calls `run` with a logging engine, if the hart is not waiting.
     #[inline]
-    pub(super) fn with_noting_engine(
+    pub(super) fn with_logging_engine(
         &mut self,
         ram: &mut Ram,
-        go: impl FnOnce(&mut Hart, &mut Engine, &mut Ram) -> Turn,
+        run: impl FnOnce(&mut Hart, &mut Engine, &mut Ram) -> Turn,
     ) -> Turn {
-        assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
+        assert!(self.pending_mmio.is_none(), "a hart cannot run while a device access is pending");
         self.run_on(ram);
         if self.waiting {
             if !self.interrupt_pending() {
@@ -127,25 +129,25 @@ impl Hart {
             self.waiting = false;
         }
         let mut engine = self.engine(ram, true);
-        let turn = go(self, &mut engine, ram);
-        self.put_away(engine, ram);
+        let turn = run(self, &mut engine, ram);
+        self.put_back(engine, ram);
         turn
     }
 
-    /// Executes at most one block. Tells how it was left, or how the turn ended without one.
+    /// Executes at most one block. Returns how it was left, or how the turn ended without one.
     #[inline]
-    pub(super) fn told_turn(
+    pub(super) fn run_turn(
         &mut self,
         engine: &mut Engine,
         ram: &mut Ram,
         limit: u64,
-        tell: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
+        emit: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
     ) -> Result<Exit, Turn> {
         if self.take_interrupt() {
             return Err(Turn::Trapped);
         }
         if ram.has_stale_code() {
-            self.forget_stale_code(engine, ram);
+            self.drop_stale_code(engine, ram);
         }
         let privileged = self.privilege != Privilege::User;
         let mut left = limit.max(1);
@@ -162,23 +164,23 @@ impl Hart {
                 }
             };
             left = if self.partly_executable { 1 } else { left.min(u64::from(engine.code.ops(block).1)) };
-            self.notes.forget();
+            self.access_log.clear();
             let before = self.instret;
             let (exit, _) = self.run_block(engine, ram, block, self.slots.saturating_add(left));
             let count = self.instret - before;
             let fetch = engine.code.phys(block);
-            tell(self, engine, ram, block, Retired { count: count as usize, exit, fetch, privileged });
+            emit(self, engine, ram, block, Retired { count: count as usize, exit, fetch, privileged });
             left -= count;
-            // A store to a page of code goes on to the end of its block, again: what is decoded, and so what such a page is, must
-            // not be seen in the ops that belong together.
+            // After a store to a page with code, continue to the end of the block. The grouping of ops must
+            // not depend on which pages happen to hold decoded code.
             if exit != Exit::Stale || left == 0 {
                 return Ok(exit);
             }
-            self.forget_stale_code(engine, ram);
+            self.drop_stale_code(engine, ram);
         }
     }
 
-    /// How a turn ended whose block was left so.
+    /// The end of a turn whose block was left by `exit`.
     #[inline]
     pub(super) fn turn_after(&mut self, exit: Exit) -> Turn {
         match exit {
@@ -193,13 +195,13 @@ impl Hart {
             Exit::Device => {
                 Turn::Stopped(Stop::Mmio(self.pending_mmio.expect("a device access was requested")))
             }
-            _ => Turn::On,
+            _ => Turn::Continue,
         }
     }
 
-    /// Appends the ops of the instructions of a block that retired.
+    /// Appends the ops of the retired instructions of a block.
     #[inline]
-    pub(super) fn note_ops(
+    pub(super) fn append_ops(
         &self,
         engine: &Engine,
         ram: &Ram,
@@ -209,7 +211,7 @@ impl Hart {
     ) {
         let first = ops.len();
         ops.extend_from_slice(&engine.code.templates(block)[..what.count]);
-        let mut noted = 0;
+        let mut accesses = 0;
         let mut split = false;
         for op in &mut ops[first..] {
             let offset = op.pc;
@@ -217,10 +219,10 @@ impl Hart {
             op.fetch = PhysAddr(what.fetch.0.wrapping_add(offset));
             op.flags |= if what.privileged { TimedOp::PRIVILEGED } else { 0 };
             if op.class.is_memory() {
-                op.virt = self.notes.address(noted);
-                noted += 1;
+                op.virt = self.access_log.address(accesses);
+                accesses += 1;
                 if op.class == OpClass::Prefetch {
-                    self.note_prefetch(ram, op);
+                    self.resolve_prefetch(ram, op);
                     continue;
                 }
                 op.phys = self.physical(ram, op.virt);
@@ -236,16 +238,16 @@ impl Hart {
         }
     }
 
-    /// Finds the line that a prefetch asks for. One that may not be accessed is not asked for; what is left is an op that
-    /// computes an address.
-    fn note_prefetch(&self, ram: &Ram, op: &mut TimedOp) {
+    /// Resolves the line of a prefetch. A prefetch without access permission becomes an integer op, which
+    /// only computes an address.
+    fn resolve_prefetch(&self, ram: &Ram, op: &mut TimedOp) {
         match self.prefetch_address(ram, op.virt) {
             Some(phys) => op.phys = phys,
             None => op.class = OpClass::Int,
         }
     }
 
-    /// Cracks the accesses that cross a line into one for each line.
+    /// Splits each access that crosses a line into one per line.
     #[cold]
     fn split_lines(&self, ram: &Ram, first: usize, ops: &mut Vec<TimedOp>) {
         let whole = ops.split_off(first);
@@ -261,24 +263,24 @@ impl Hart {
         }
     }
 
-    /// Where a data access of the block that has just run went.
+    /// The physical address of a data access of the block that just ran.
     #[inline]
     pub(super) fn physical(&self, ram: &Ram, virt: u64) -> PhysAddr {
         let entry = self.tlb_entry(virt);
         if entry.load_tag == virt & PAGE_MASK {
             return ram.phys_of_host(virt.wrapping_add(entry.addend));
         }
-        // Its entry had to make room, or the page may only be stored to.
+        // Its TLB entry was evicted, or the page permits only stores.
         self.probe(ram, virt).unwrap_or(PhysAddr(virt))
     }
 
-    /// What software has said of translations since this was asked last.
+    /// Returns the last translation fence since the previous call, if any.
     pub fn take_translation_fence(&mut self) -> Option<TranslationFence> {
         self.translation_fence.take()
     }
 }
 
-/// A hart that executes. Its slots are the cycles of its core.
+/// A hart as a source of timed ops. Its slots are the cycles of its core.
 impl OpSource for Hart {
     type World = Ram;
     type Stop = Stop;
@@ -309,7 +311,7 @@ impl OpSource for Hart {
 
     #[inline]
     fn block(&mut self, ram: &mut Ram, ops: &mut Vec<TimedOp>) -> Turn {
-        self.run_noted(ram, u64::MAX, ops)
+        self.run_timed(ram, u64::MAX, ops)
     }
 
     #[inline]
@@ -343,11 +345,11 @@ impl OpSource for Hart {
     }
 }
 
-/// What became of a block.
+/// The retired part of a block.
 pub(super) struct Retired {
     pub count: usize,
     pub exit: Exit,
-    /// Where its first instruction lies.
+    /// Physical address of the block's first instruction.
     pub fetch: PhysAddr,
     pub privileged: bool,
 }

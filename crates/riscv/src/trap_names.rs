@@ -1,9 +1,9 @@
-//! Names of what a hart traps for, for the log: exceptions and interrupts as the privileged manual's table of causes has
-//! them, calls to the firmware as the "RISC-V Supervisor Binary Interface Specification" 2.0 does.
+//! Trap names for the log: exceptions and interrupts as in the privileged manual's table of causes, firmware
+//! calls as in the "RISC-V Supervisor Binary Interface Specification" 2.0.
 
 use std::fmt;
 
-/// A cause as `mcause` holds it.
+/// A trap cause in the format of `mcause`.
 pub(crate) struct Cause(pub u64);
 
 impl fmt::Display for Cause {
@@ -35,7 +35,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// An SBI extension by its number (a7).
+/// An SBI extension, by its number (a7).
 pub(crate) struct Extension(pub u64);
 
 impl fmt::Display for Extension {
