@@ -193,7 +193,7 @@ fn convert(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: 
     last.flags |= u8::from(writes_stack && !written.as_slice().contains(&STACK_POINTER)) * Op::MOVES_STACK;
 }
 
-/// Flags of an op whose result is only used within its instruction, or not.
+/// [`Op::INNER`] if the result of an op is only used within its instruction.
 fn inner(is_inner: bool) -> u8 {
     u8::from(is_inner) * Op::INNER
 }

@@ -1,25 +1,26 @@
-//! Ops of blocks that have been executed before: what differs from one time to the next are addresses, and they are put in.
+//! Cache of the ops of blocks executed before; only the addresses are updated.
 //!
-//! That holds where the same instructions made the same kinds of accesses, the last one went the same way, and the flags had the same name
-//! if the block asks for it. An instruction that loads or stores several times is not dealt with so, as neighbours among its accesses
-//! are joined; nor is one that accesses a device.
+//! An entry applies if the same instructions made the same kinds of accesses, the last instruction had the
+//! same kind of successor, and, if the block reads the flags, they have the same name. Blocks in which an
+//! instruction loads or stores several times are not cached, because adjacent accesses are merged; nor are
+//! blocks with device accesses.
 
 use std::io::Read;
 
 use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use super::{Execution, Goes, Last, Outcome, StreamError, is_device};
-use crate::event::{Executed, Recorder};
+use super::{Execution, Last, Outcome, StreamError, Successor, is_device};
+use crate::event::{ExecutedOps, Recorder};
 use crate::names::FlagsAfter;
 use crate::stream::Access;
 
-/// So many kinds of executions of a block are kept.
+/// Limit of cached variants per block.
 const VARIANTS_MAX: usize = 32;
 
-/// What is known of a block's executions; the one that was seen last is tried first.
+/// Cached executions of a block; the last used variant is tried first.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct BlockCache {
     variants: Vec<Variant>,
     last: usize,
 }
@@ -29,44 +30,44 @@ struct Variant {
     begun: usize,
     end: End,
     privileged: bool,
-    /// The name of the flags before, if that matters.
+    /// Name of the flags before the block, if the block reads them.
     flags: Option<Register>,
     after: FlagsAfter,
-    /// What each access is.
+    /// Kind of each access: instruction, size, and whether it is a store.
     accesses: Vec<(u32, u8, bool)>,
     ops: Vec<Op>,
     instructions: u64,
-    /// Which op each access belongs to.
-    places: Vec<u16>,
+    /// Index of the op of each access.
+    op_indices: Vec<u16>,
     shape: u32,
 }
 
-/// How it ended.
+/// End of the block's execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    On,
-    To,
-    Again,
+    Next,
+    Target,
+    Repeat,
     Faulted,
 }
 
 impl End {
     fn of(outcome: Outcome) -> End {
-        match outcome.goes {
+        match outcome.successor {
             None => End::Faulted,
-            Some(Goes::On) => End::On,
-            Some(Goes::To(_)) => End::To,
-            Some(Goes::Again) => End::Again,
+            Some(Successor::Next) => End::Next,
+            Some(Successor::Target(_)) => End::Target,
+            Some(Successor::Repeat) => End::Repeat,
         }
     }
 }
 
-fn what(access: &Access) -> (u32, u8, bool) {
+fn signature(access: &Access) -> (u32, u8, bool) {
     (access.instruction, access.size, access.is_store)
 }
 
 impl Variant {
-    fn fits(&self, last: &Last, end: End, privileged: bool, flags: Register) -> bool {
+    fn matches(&self, last: &Last, end: End, privileged: bool, flags: Register) -> bool {
         self.end == end
             && self.begun == last.begun
             && self.accesses.len() == last.accesses.len()
@@ -76,24 +77,24 @@ impl Variant {
                 .accesses
                 .iter()
                 .zip(&last.accesses)
-                .all(|(own, access)| *own == what(access) && !access.is_io)
+                .all(|(own, access)| *own == signature(access) && !access.is_io)
     }
 }
 
-/// Which op each access belongs to, if that can be told.
-fn places(accesses: &[Access], ops: &[Op]) -> Option<Vec<u16>> {
-    let mut places = Vec::with_capacity(accesses.len());
+/// Index of the op of each access, if it is unambiguous.
+fn op_indices(accesses: &[Access], ops: &[Op]) -> Option<Vec<u16>> {
+    let mut op_indices = Vec::with_capacity(accesses.len());
     let mut from = 0;
     let has_own = |op: &Op| matches!(op.class, OpClass::Load | OpClass::Store | OpClass::Atomic);
     let mut accesses = accesses.iter().peekable();
     while let Some(access) = accesses.next() {
         let fits = |op: &Op| has_own(op) && op.virt == access.virt && op.size == access.size;
         let at = from + ops[from..].iter().position(fits)?;
-        places.push(at as u16);
+        op_indices.push(at as u16);
         if ops[at].class == OpClass::Atomic {
-            // Its load and its store.
+            // The load and the store of an atomic op.
             let next = accesses.next_if(|next| next.is_store && next.virt == access.virt)?;
-            places.push(at as u16);
+            op_indices.push(at as u16);
             if access.is_store || next.instruction != access.instruction {
                 return None;
             }
@@ -101,20 +102,20 @@ fn places(accesses: &[Access], ops: &[Op]) -> Option<Vec<u16>> {
         from = at + 1;
     }
     let all = ops.iter().filter(|op| has_own(op)).count();
-    let mut used = places.clone();
+    let mut used = op_indices.clone();
     used.dedup();
-    (used.len() == all && ops.len() <= usize::from(u16::MAX)).then_some(places)
+    (used.len() == all && ops.len() <= usize::from(u16::MAX)).then_some(op_indices)
 }
 
-fn several(accesses: &[Access]) -> bool {
+fn has_repeated_accesses(accesses: &[Access]) -> bool {
     accesses
         .windows(2)
         .any(|two| two[0].instruction == two[1].instruction && two[0].is_store == two[1].is_store)
 }
 
 impl<R: Read> Execution<R> {
-    /// A block during which devices did nothing.
-    pub(super) fn quickly(
+    /// Handles a block without device activity, from the cache if possible.
+    pub(super) fn from_cache(
         &mut self,
         last: &Last,
         outcome: Outcome,
@@ -123,34 +124,34 @@ impl<R: Read> Execution<R> {
         let end = End::of(outcome);
         let (privileged, flags) = (self.emitter.privileged, self.emitter.names.flags());
         let trapped = outcome.is_trapped();
-        let known = &mut self.blocks[last.block].known;
-        let fits = |variant: &Variant| variant.fits(last, end, privileged, flags);
-        let found = match known.variants.get(known.last) {
-            Some(variant) if fits(variant) => Some(known.last),
-            _ => known.variants.iter().position(fits),
+        let cache = &mut self.blocks[last.block].cache;
+        let fits = |variant: &Variant| variant.matches(last, end, privileged, flags);
+        let found = match cache.variants.get(cache.last) {
+            Some(variant) if fits(variant) => Some(cache.last),
+            _ => cache.variants.iter().position(fits),
         };
-        let Some(found) = found else { return self.learn(last, outcome, end, recorder) };
-        known.last = found;
-        let variant = &mut known.variants[found];
-        for (access, place) in last.accesses.iter().zip(&variant.places) {
+        let Some(found) = found else { return self.add_variant(last, outcome, end, recorder) };
+        cache.last = found;
+        let variant = &mut cache.variants[found];
+        for (access, place) in last.accesses.iter().zip(&variant.op_indices) {
             let op = &mut variant.ops[usize::from(*place)];
             (op.virt, op.phys) = (access.virt, PhysAddr(access.phys));
         }
-        if let (Some(Goes::To(target)), Some(op)) = (outcome.goes, variant.ops.last_mut())
+        if let (Some(Successor::Target(target)), Some(op)) = (outcome.successor, variant.ops.last_mut())
             && op.is_taken()
         {
             op.virt = target;
         }
-        self.emitter.names.follow(variant.after);
+        self.emitter.names.apply(variant.after);
         self.counts.known += 1;
         self.counts.instructions += variant.instructions;
         let Variant { ops, instructions, shape, .. } = variant;
-        let executed = Executed { ops, instructions: *instructions, shape: Some(*shape), trapped };
+        let executed = ExecutedOps { ops, instructions: *instructions, shape: Some(*shape), trapped };
         Ok(recorder.executed(&executed)?)
     }
 
-    /// Makes the ops, and keeps them if they can be used another time.
-    fn learn(
+    /// Converts the block to ops, and caches them if possible.
+    fn add_variant(
         &mut self,
         last: &Last,
         outcome: Outcome,
@@ -166,14 +167,14 @@ impl<R: Read> Execution<R> {
             accesses = self.instruction(last, at, accesses, outcome);
         }
         let names = &mut self.emitter.names;
-        let (after, asked) = (names.after(), names.has_asked());
-        names.follow(after);
+        let (after, reads_flags) = (names.after(), names.depends_on_flags());
+        names.apply(after);
         let trapped = outcome.is_trapped();
-        let places = places(&last.accesses, &self.ops);
-        let block = &mut self.blocks[last.block].known;
-        let is_odd = several(&last.accesses) || self.ops.iter().any(is_device);
-        let shape = match places {
-            Some(places) if !is_odd && block.variants.len() < VARIANTS_MAX => {
+        let op_indices = op_indices(&last.accesses, &self.ops);
+        let block = &mut self.blocks[last.block].cache;
+        let is_odd = has_repeated_accesses(&last.accesses) || self.ops.iter().any(is_device);
+        let shape = match op_indices {
+            Some(op_indices) if !is_odd && block.variants.len() < VARIANTS_MAX => {
                 let shape = self.shapes;
                 self.shapes += 1;
                 block.last = block.variants.len();
@@ -181,12 +182,12 @@ impl<R: Read> Execution<R> {
                     begun: last.begun,
                     end,
                     privileged,
-                    flags: asked.then_some(flags),
+                    flags: reads_flags.then_some(flags),
                     after,
-                    accesses: last.accesses.iter().map(what).collect(),
+                    accesses: last.accesses.iter().map(signature).collect(),
                     ops: self.ops.clone(),
                     instructions: self.ops.iter().filter(|op| op.ends_instruction()).count() as u64,
-                    places,
+                    op_indices,
                     shape,
                 });
                 Some(shape)

@@ -1,9 +1,9 @@
-//! A file's records as a hart's blocks. What an instruction was comes before its accesses, and where it went with the instruction behind
-//! them, so that each is held back until then.
+//! Converts the records of a file to blocks of a hart. An instruction's accesses follow its record, and the
+//! next instruction reveals its branch target, so each instruction is held back until then.
 
 use std::collections::BTreeMap;
 
-use doorbell_qemu_trace::emit::{Emitter, Goes};
+use doorbell_qemu_trace::emit::{Emitter, Successor};
 use doorbell_qemu_trace::instruction::{Decoded, Flow};
 use doorbell_qemu_trace::stream::Access;
 use doorbell_sim::memory::Walk;
@@ -11,52 +11,52 @@ use doorbell_sim::{Op, OpClass, PhysAddr};
 use doorbell_trace::system::{Step, TraceWriter};
 
 use crate::decode::{Decoder, Isa};
-use crate::error::Wrong;
-use crate::record::{Kind, Record, Sort, VERSION_INTERRUPTED, VERSIONS, file_type, marker};
+use crate::error::RecordError;
+use crate::record::{BranchKind, Kind, Record, VERSION_INTERRUPTED, VERSIONS, file_type, marker};
 use crate::tally::Tally;
 
-/// Ops of a block at most, about.
+/// Approximate limit of ops per block.
 const BLOCK_OPS: usize = 64;
-/// Accesses of one instruction that are held back at most.
-const HELD_ACCESSES: usize = 64;
+/// Limit of accesses held back per instruction.
+const PENDING_ACCESSES_MAX: usize = 64;
 const LINE_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
-/// Addresses of the operating system have this bit.
+/// Set in addresses of the kernel.
 const KERNEL_HALF: u64 = 1 << 63;
 
-/// Processes by the numbers that address spaces have, in all files of a trace.
+/// Address space numbers of processes, common to all files of a trace.
 #[derive(Default)]
 pub struct Spaces(BTreeMap<u64, u16>);
 
 impl Spaces {
-    fn of(&mut self, process: u64) -> Result<u16, Wrong> {
+    fn of(&mut self, process: u64) -> Result<u16, RecordError> {
         let next = u16::try_from(self.0.len());
         let space = self.0.entry(process).or_insert(next.unwrap_or(u16::MAX));
         match next {
-            Err(_) if *space == u16::MAX => Err(Wrong::Unfit("is of more than 65,535 processes")),
+            Err(_) if *space == u16::MAX => Err(RecordError::Unfit("has more than 65,535 processes")),
             _ => Ok(*space),
         }
     }
 
-    /// How many there are.
+    /// Number of address spaces.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 }
 
 /// An instruction that is not written yet.
-struct Held {
+struct PendingInstruction {
     decoded: Decoded,
-    sort: Sort,
-    /// Where a marker says that it goes.
+    sort: BranchKind,
+    /// Branch target given by a marker.
     target: Option<u64>,
     accesses: Vec<Access>,
     prefetches: Vec<(u64, u8)>,
     privileged: bool,
 }
 
-/// See the module.
-pub struct Lane<'a> {
+/// Converter of a file; see the module.
+pub struct HartConverter<'a> {
     to: &'a mut TraceWriter,
     hart: u16,
     spaces: &'a mut Spaces,
@@ -65,26 +65,31 @@ pub struct Lane<'a> {
     file_type: u64,
     decoder: Decoder,
     emitter: Emitter,
-    /// Each thread's process.
+    /// Address space of each thread.
     processes: BTreeMap<u64, u16>,
     thread: u64,
     space: u16,
-    /// Within what the operating system did.
+    /// Between markers of kernel execution.
     in_kernel: bool,
-    /// Where a trace begins that is filtered at first.
+    /// In the filtered part at the beginning of a trace.
     is_filtered: bool,
     target: Option<u64>,
-    held: Option<Held>,
-    /// Where the next instruction should be; not behind a system call.
+    pending: Option<PendingInstruction>,
+    /// Expected address of the next instruction; `None` after a system call.
     expected: Option<u64>,
     ops: Vec<Op>,
-    /// A footer came last.
+    /// The last record was a footer.
     has_ended: bool,
 }
 
-impl<'a> Lane<'a> {
-    pub fn new(to: &'a mut TraceWriter, hart: u16, spaces: &'a mut Spaces, tally: &'a mut Tally) -> Lane<'a> {
-        Lane {
+impl<'a> HartConverter<'a> {
+    pub fn new(
+        to: &'a mut TraceWriter,
+        hart: u16,
+        spaces: &'a mut Spaces,
+        tally: &'a mut Tally,
+    ) -> HartConverter<'a> {
+        HartConverter {
             to,
             hart,
             spaces,
@@ -99,82 +104,82 @@ impl<'a> Lane<'a> {
             in_kernel: false,
             is_filtered: false,
             target: None,
-            held: None,
+            pending: None,
             expected: None,
             ops: Vec::new(),
             has_ended: false,
         }
     }
 
-    /// The next record.
-    pub fn see(&mut self, record: Record) -> Result<(), Wrong> {
+    /// Handles a record.
+    pub fn record(&mut self, record: Record) -> Result<(), RecordError> {
         let Some(kind) = Kind::of(record.kind) else {
-            return Err(Wrong::Damaged("a record has a type that there is not"));
+            return Err(RecordError::Damaged("a record has an unknown type"));
         };
         if self.version == 0 && kind != Kind::Header {
-            return Err(Wrong::Damaged("it does not begin with a header"));
+            return Err(RecordError::Damaged("it does not begin with a header"));
         }
         self.has_ended = kind == Kind::Footer;
         match kind {
-            Kind::Header => self.versioned(record.value),
+            Kind::Header => self.set_version(record.value),
             Kind::Marker => self.marker(&record),
             Kind::Thread => self.thread(record.value),
             Kind::Process => self.process(record.value),
             Kind::Encoding => self.decoder.encoding(&record),
             Kind::ThreadExit | Kind::Footer => self.gap(None),
-            Kind::Bundle => Err(Wrong::Unfit(
-                "is what DynamoRIO's tracer hands to a simulator beside it; record with -offline, and name what raw2trace makes of it",
+            Kind::Bundle => Err(RecordError::Unfit(
+                "is in DynamoRIO's online format; record with -offline, and name the output of raw2trace",
             )),
-            // What a filter let pass is no program.
+            // The filtered part is not a program.
             _ if self.is_filtered => Ok(()),
             Kind::Instruction(sort) => self.instruction(&record, sort),
-            Kind::Round => self.round(&record),
+            Kind::NoFetch => self.no_fetch(&record),
             Kind::Load => self.access(&record, false),
             Kind::Store => self.access(&record, true),
             Kind::Prefetch { writes, code } => {
                 let flags = (u8::from(writes) * Op::WRITES) | (u8::from(code) * Op::CODE);
-                match &mut self.held {
-                    Some(held) if held.prefetches.len() < HELD_ACCESSES => {
-                        held.prefetches.push((record.value, flags));
+                match &mut self.pending {
+                    Some(pending) if pending.prefetches.len() < PENDING_ACCESSES_MAX => {
+                        pending.prefetches.push((record.value, flags));
                     }
                     _ => self.tally.stray += 1,
                 }
                 Ok(())
             }
-            Kind::Beside => Ok(()),
+            Kind::Ignored => Ok(()),
         }
     }
 
-    /// Behind the last record. Whether a footer was there.
-    pub fn end(mut self) -> Result<bool, Wrong> {
+    /// Ends the file; returns whether it had a footer.
+    pub fn end(mut self) -> Result<bool, RecordError> {
         self.gap(None)?;
         self.close(false)?;
         Ok(self.has_ended)
     }
 
-    /// What the file is of.
+    /// Instruction set of the file.
     pub fn isa(&self) -> Isa {
         self.decoder.isa()
     }
 
-    fn versioned(&mut self, version: u64) -> Result<(), Wrong> {
+    fn set_version(&mut self, version: u64) -> Result<(), RecordError> {
         if !VERSIONS.contains(&version) {
-            return Err(Wrong::Version(version));
+            return Err(RecordError::Version(version));
         }
         self.version = version;
         Ok(())
     }
 
-    fn typed(&mut self, bits: u64) -> Result<(), Wrong> {
+    fn set_file_type(&mut self, bits: u64) -> Result<(), RecordError> {
         let is = |bit| bits & bit != 0;
         if is(file_type::TEMPLATES) {
-            return Err(Wrong::Unfit(
-                "has examples of system calls, to be put into other traces; name one of a program",
+            return Err(RecordError::Unfit(
+                "has system call templates for other traces; name the trace of a program",
             ));
         }
         if is(file_type::FILTERED) && !is(file_type::FILTERED_AT_FIRST) {
-            return Err(Wrong::Unfit(
-                "was filtered as it was recorded (-L0_filter), so that most of the program is not in it; record it without a filter",
+            return Err(RecordError::Unfit(
+                "was filtered during recording (-L0_filter) and lacks most of the program; record it without a filter",
             ));
         }
         let isa = Isa::of(bits)?;
@@ -188,10 +193,10 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    fn marker(&mut self, record: &Record) -> Result<(), Wrong> {
+    fn marker(&mut self, record: &Record) -> Result<(), RecordError> {
         match record.size {
-            marker::VERSION => return self.versioned(record.value),
-            marker::FILE_TYPE => return self.typed(record.value),
+            marker::VERSION => return self.set_version(record.value),
+            marker::FILE_TYPE => return self.set_file_type(record.value),
             marker::BRANCH_TARGET => self.target = Some(record.value),
             marker::KERNEL_EVENT | marker::HARDWARE_EVENT => {
                 self.tally.events += 1;
@@ -205,11 +210,11 @@ impl<'a> Lane<'a> {
             }
             marker::SYSTEM_CALL => {
                 self.tally.system_calls += 1;
-                // Without an encoding nothing else says what the instruction was.
-                if let Some(held) = &mut self.held
-                    && held.decoded.class == OpClass::Int
+                // Without an encoding, only the marker identifies the instruction.
+                if let Some(pending) = &mut self.pending
+                    && pending.decoded.class == OpClass::Int
                 {
-                    (held.decoded.class, held.decoded.flow) = (OpClass::Serialising, Flow::System);
+                    (pending.decoded.class, pending.decoded.flow) = (OpClass::Serialising, Flow::System);
                 }
             }
             marker::SYSTEM_CALL_TRACE_START | marker::CONTEXT_SWITCH_START => {
@@ -227,20 +232,20 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    fn thread(&mut self, thread: u64) -> Result<(), Wrong> {
-        let is_switch = self.tally.saw(self.hart, thread);
+    fn thread(&mut self, thread: u64) -> Result<(), RecordError> {
+        let is_switch = self.tally.run_thread(self.hart, thread);
         if thread == self.thread {
             return Ok(());
         }
         self.gap(None)?;
-        // The operating system was there between two threads.
+        // The kernel ran between the two threads.
         self.close(is_switch)?;
         self.thread = thread;
         self.space = self.processes.get(&thread).copied().unwrap_or(0);
         Ok(())
     }
 
-    fn process(&mut self, process: u64) -> Result<(), Wrong> {
+    fn process(&mut self, process: u64) -> Result<(), RecordError> {
         let space = self.spaces.of(process)?;
         self.processes.insert(self.thread, space);
         if space != self.space {
@@ -251,7 +256,7 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    fn instruction(&mut self, record: &Record, sort: Sort) -> Result<(), Wrong> {
+    fn instruction(&mut self, record: &Record, sort: BranchKind) -> Result<(), RecordError> {
         self.write(Some(record.value))?;
         if self.expected.is_some_and(|expected| expected != record.value) {
             self.tally.jumps += 1;
@@ -265,33 +270,33 @@ impl<'a> Lane<'a> {
         let privileged = self.in_kernel || is_whole_system && record.value & KERNEL_HALF != 0;
         self.tally.privileged += u64::from(privileged);
         let (target, accesses, prefetches) = (self.target.take(), Vec::new(), Vec::new());
-        self.held = Some(Held { decoded, sort, target, accesses, prefetches, privileged });
+        self.pending = Some(PendingInstruction { decoded, sort, target, accesses, prefetches, privileged });
         Ok(())
     }
 
-    /// A string instruction goes on; its rounds are one instruction.
-    fn round(&mut self, record: &Record) -> Result<(), Wrong> {
-        match &self.held {
-            Some(held) if held.decoded.address == record.value => Ok(()),
-            _ => self.instruction(record, Sort::Plain),
+    /// Another iteration of a string instruction; all iterations are one instruction.
+    fn no_fetch(&mut self, record: &Record) -> Result<(), RecordError> {
+        match &self.pending {
+            Some(pending) if pending.decoded.address == record.value => Ok(()),
+            _ => self.instruction(record, BranchKind::Plain),
         }
     }
 
-    fn access(&mut self, record: &Record, is_store: bool) -> Result<(), Wrong> {
+    fn access(&mut self, record: &Record, is_store: bool) -> Result<(), RecordError> {
         let (mut virt, mut left) = (record.value, u64::from(record.size));
         while left > 0 {
-            if self.held.as_ref().is_some_and(|held| held.accesses.len() == HELD_ACCESSES) {
-                self.write_round();
+            if self.pending.as_ref().is_some_and(|pending| pending.accesses.len() == PENDING_ACCESSES_MAX) {
+                self.write_partial();
             }
-            let Some(held) = &mut self.held else {
+            let Some(pending) = &mut self.pending else {
                 self.tally.stray += 1;
                 return Ok(());
             };
-            // An access has one page; a large one is several.
+            // An access is within one page; large accesses are divided at cache lines.
             let within = if left > LINE_BYTES { LINE_BYTES } else { PAGE_BYTES };
             let size = left.min(within - virt % within);
             let (phys, size_bytes) = (virt, size as u8);
-            held.accesses.push(Access {
+            pending.accesses.push(Access {
                 instruction: 0,
                 size: size_bytes,
                 is_store,
@@ -305,29 +310,30 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// What follows did not follow in the program; what was interrupted would have gone on at `at`.
-    fn gap(&mut self, at: Option<u64>) -> Result<(), Wrong> {
+    /// Ends sequential execution: the next instruction is not the program's successor. An interrupted program
+    /// would have continued at `at`.
+    fn gap(&mut self, at: Option<u64>) -> Result<(), RecordError> {
         self.write(at)?;
         self.expected = None;
         Ok(())
     }
 
-    /// Some of an instruction's accesses, which has more.
-    fn write_round(&mut self) {
-        if let Some(held) = &mut self.held {
-            self.emitter.privileged = held.privileged;
-            self.emitter.emit(&held.decoded, &held.accesses, Goes::Again, &mut self.ops);
-            held.accesses.clear();
+    /// Writes some accesses of an instruction that has more.
+    fn write_partial(&mut self) {
+        if let Some(pending) = &mut self.pending {
+            self.emitter.privileged = pending.privileged;
+            self.emitter.emit(&pending.decoded, &pending.accesses, Successor::Repeat, &mut self.ops);
+            pending.accesses.clear();
         }
     }
 
-    /// The instruction that was held back, if the next one is there.
-    fn write(&mut self, next: Option<u64>) -> Result<(), Wrong> {
-        let Some(held) = self.held.take() else { return Ok(()) };
-        let decoded = &held.decoded;
-        self.emitter.privileged = held.privileged;
-        for (virt, flags) in &held.prefetches {
-            let privileged = u8::from(held.privileged) * Op::PRIVILEGED;
+    /// Writes the pending instruction; `next` is the address of the next one, if known.
+    fn write(&mut self, next: Option<u64>) -> Result<(), RecordError> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        let decoded = &pending.decoded;
+        self.emitter.privileged = pending.privileged;
+        for (virt, flags) in &pending.prefetches {
+            let privileged = u8::from(pending.privileged) * Op::PRIVILEGED;
             self.ops.push(Op {
                 pc: decoded.address,
                 fetch: PhysAddr(decoded.physical),
@@ -338,12 +344,12 @@ impl<'a> Lane<'a> {
                 ..Op::default()
             });
         }
-        let goes = goes(&held, next);
-        self.emitter.emit(decoded, &held.accesses, goes, &mut self.ops);
-        self.expected = match goes {
+        let successor = successor(&pending, next);
+        self.emitter.emit(decoded, &pending.accesses, successor, &mut self.ops);
+        self.expected = match successor {
             _ if decoded.flow == Flow::System => None,
-            Goes::To(target) => Some(target),
-            _ => Some(decoded.behind()),
+            Successor::Target(target) => Some(target),
+            _ => Some(decoded.end()),
         };
         if decoded.class.is_branch() || self.ops.len() >= BLOCK_OPS {
             self.close(false)?;
@@ -352,7 +358,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Ends a block.
-    fn close(&mut self, trapped: bool) -> Result<(), Wrong> {
+    fn close(&mut self, trapped: bool) -> Result<(), RecordError> {
         if self.ops.is_empty() && !trapped {
             return Ok(());
         }
@@ -363,31 +369,32 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Where an instruction goes.
-fn goes(held: &Held, next: Option<u64>) -> Goes {
-    let decoded = &held.decoded;
+/// Successor of an instruction.
+fn successor(pending: &PendingInstruction, next: Option<u64>) -> Successor {
+    let decoded = &pending.decoded;
     if !decoded.class.is_branch() {
-        return Goes::On;
+        return Successor::Next;
     }
-    let told = held.target.or(match decoded.flow {
+    let known_target = pending.target.or(match decoded.flow {
         Flow::Branch(target) | Flow::Direct(target) => Some(target),
         _ => None,
     });
-    // What comes next, or by the marker of what has come between; or nobody knows.
-    let target = told.or(next).unwrap_or(decoded.behind());
+    // The target, or else the next instruction, or that of the interrupting event's marker; otherwise
+    // unknown.
+    let target = known_target.or(next).unwrap_or(decoded.end());
     let is_conditional = decoded.class == OpClass::Branch;
-    match held.sort {
-        Sort::Conditional(Some(taken)) => {
+    match pending.sort {
+        BranchKind::Conditional(Some(taken)) => {
             if taken {
-                Goes::To(target)
+                Successor::Target(target)
             } else {
-                Goes::On
+                Successor::Next
             }
         }
         _ if is_conditional => match next {
-            Some(next) if next != decoded.behind() => Goes::To(next),
-            _ => Goes::On,
+            Some(next) if next != decoded.end() => Successor::Target(next),
+            _ => Successor::Next,
         },
-        _ => Goes::To(target),
+        _ => Successor::Target(target),
     }
 }

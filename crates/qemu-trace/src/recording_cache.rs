@@ -1,4 +1,5 @@
-//! Recordings are kept, so that other windows of the same one can be traced: by what they are of, or where the user wants.
+//! Recording cache: one recording serves several windows. A recording is stored under its identity or in a
+//! folder of the user's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,18 +8,18 @@ use doorbell_files::{self as files, Lock};
 use doorbell_image::Image;
 
 use crate::made_with;
-use crate::recording::{Guest, RecordError, Wanted, Watch, record};
+use crate::recording::{Guest, RecordError, RecordingRequest, Watch, record};
 use crate::tools::Tools;
 
-/// What a recording is of, as a number: other guests, commands or versions have other ones.
+/// File with the identity, a hash of guest, commands and versions.
 const IDENTITY_FILE: &str = "identity";
-/// Part of the name while it is made.
+/// Part of the temporary name during recording.
 const PART: &str = "part";
 
-/// The folder of a recording of this, which is made unless it is there, or is wanted again.
+/// Folder of a recording; it is made if it does not exist or `again` is set.
 pub fn recording(
     tools: &Tools,
-    wanted: &Wanted,
+    wanted: &RecordingRequest,
     cache: &Path,
     keep: Option<&Path>,
     again: bool,
@@ -29,11 +30,11 @@ pub fn recording(
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     files::create_folders(parent).map_err(RecordError::io("create", parent))?;
     let lock =
-        Lock::wait(&Lock::beside(&folder), || watch.check()).map_err(RecordError::io("lock", &folder))?;
+        Lock::wait(&Lock::path_for(&folder), || watch.check()).map_err(RecordError::io("lock", &folder))?;
     let _lock = lock?;
     if folder.exists() && !again {
         let there = fs::read_to_string(folder.join(IDENTITY_FILE)).unwrap_or_default();
-        // The machine is none of what the identity is made of.
+        // The identity does not cover the QEMU machine, which is checked separately.
         let changed = match Guest::load(&folder) {
             Ok(guest) if there == identity => made_with::check(tools, &guest, &folder),
             _ => Ok(()),
@@ -44,12 +45,12 @@ pub fn recording(
             }
             (watch.say)(&error.to_string());
         } else if there == identity {
-            (watch.say)(&format!("taking the recording in {}", folder.display()));
+            (watch.say)(&format!("using the recording in {}", folder.display()));
             return Ok(folder);
         }
         if keep.is_some() {
             let problem = format!(
-                "{} holds something else than a recording of this guest, command and version of QEMU; name another folder, or take \
+                "{} is not a recording of this guest, command and version of QEMU; name another folder, or use \
                  --again to replace a recording",
                 folder.display()
             );
@@ -58,7 +59,7 @@ pub fn recording(
     }
     if keep.is_some() && folder.exists() && !folder.join(IDENTITY_FILE).exists() {
         let problem =
-            format!("{} is no recording, and is not replaced; name another folder", folder.display());
+            format!("{} is not a recording, and is not replaced; name another folder", folder.display());
         return Err(RecordError::Failed(problem));
     }
     files::remove_left_behind(&folder, PART).map_err(RecordError::io("clear", parent))?;
@@ -77,8 +78,8 @@ pub fn recording(
     Ok(folder)
 }
 
-fn identity(tools: &Tools, wanted: &Wanted) -> Result<String, RecordError> {
-    let Wanted { guest, beside, is_server, at_most: _ } = wanted;
+fn identity(tools: &Tools, wanted: &RecordingRequest) -> Result<String, RecordError> {
+    let RecordingRequest { guest, beside, is_server, at_most: _ } = wanted;
     let image = Image::open(&guest.image)?;
     let sums = image.manifest().files.iter().map(|file| &file.sha256[..]).collect::<Vec<_>>();
     let command_line = &image.manifest().command_line;

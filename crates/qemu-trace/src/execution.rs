@@ -1,11 +1,12 @@
-//! From the raw stream to ops: what each instruction accessed, where it went, and where a trap must have been.
+//! Converts the raw stream to ops: accesses and successor of each instruction, and inferred traps.
 //!
-//! A block is told when the next one begins: that says whether its last instruction branched, and whether there was a trap between. An
-//! address that is reached from an instruction that cannot go there is a handler's; one that was reached so once is a handler's also where
-//! a return or a jump through a register comes before it. Where an interrupt follows a branch, the branch is taken to go as it went
-//! the last time. All that is for instruction sets whose traps the stream does not tell.
+//! A block is emitted when the next one begins, because only then is it known whether its last instruction
+//! branched and whether a trap followed. An address that an instruction cannot branch to is a trap handler.
+//! An address once recognised this way is also taken for a handler when a return or an indirect jump precedes it.
+//! If an interrupt follows a branch, the branch is assumed to repeat its last direction. This inference is for
+//! instruction sets whose traps are not in the stream.
 
-mod known;
+mod block_cache;
 #[cfg(test)]
 mod tests;
 
@@ -14,87 +15,88 @@ use std::io::Read;
 
 use doorbell_sim::{Op, OpClass, Ps};
 
-use crate::emit::{Emitter, Goes};
+use crate::emit::{Emitter, Successor};
 use crate::error::StreamError;
-use crate::event::{Event, Executed, Recorder, Trap};
+use crate::event::{Event, ExecutedOps, Recorder, Trap};
 use crate::instruction::{Decoded, Flow, InstructionSet};
 use crate::nic::{Follower, NicModel};
 use crate::stream::{Access, Device, Item, Stream};
 use crate::target::Target;
-use known::Known;
+use block_cache::BlockCache;
 
-/// The half of the addresses that is the kernel's, as Linux has it on all instruction sets.
+/// Kernel half of the address space, in Linux on all instruction sets.
 const KERNEL: u64 = 1 << 63;
-/// Of what a device does behind a block.
-const BEHIND: u32 = u32::MAX;
+/// Marks a device event after the end of a block.
+const AFTER_BLOCK: u32 = u32::MAX;
 
-/// How much was decoded.
+/// Totals of decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Instructions that were executed; one with a REP prefix is one.
+    /// Executed instructions; one with a REP prefix counts once.
     pub instructions: u64,
-    /// As QEMU counts them: such a one as often as it moves something, and one that faults once more. A window is as long as this.
+    /// Instructions as QEMU counts them, which is also the unit of a window: one per REP iteration, and one
+    /// more for an instruction that faults.
     pub begun: u64,
-    /// Blocks, as QEMU makes them.
+    /// Translation blocks of QEMU.
     pub blocks: u64,
-    /// Of these, such as were known with all their ops.
+    /// Blocks whose ops were in the cache.
     pub known: u64,
     /// Interrupts.
     pub interrupts: u64,
     /// Exceptions.
     pub exceptions: u64,
-    /// Instructions that go to the operating system or back.
+    /// System calls and returns.
     pub system: u64,
-    /// Writes by devices other than the NIC, which are not told.
+    /// DMA writes of devices other than the NIC, which are not recorded.
     pub other_writes: u64,
 }
 
-/// A block that stands in memory.
+/// A block of code.
 #[derive(Debug)]
 struct Block {
     instructions: Vec<Decoded>,
-    known: Known,
+    cache: BlockCache,
 }
 
-/// The block that was executed last, until it is known where it went.
+/// The last executed block, until its successor is known.
 #[derive(Debug, Default)]
 struct Last {
     block: usize,
-    /// How many of its instructions began.
+    /// Number of its instructions that began.
     begun: usize,
     accesses: Vec<Access>,
     devices: Vec<(u32, Device)>,
-    /// How long the processor waited behind it.
+    /// Time that the processor waited after it.
     waited: Ps,
-    is_there: bool,
+    is_valid: bool,
 }
 
 impl Last {
-    /// The accesses of its last instruction.
+    /// Accesses of its last instruction.
     fn own(&self) -> impl Iterator<Item = &Access> {
         self.accesses.iter().rev().take_while(|access| access.instruction as usize + 1 == self.begun)
     }
 }
 
-/// How the last instruction of a block ended.
+/// Outcome of a block's last instruction.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
-    /// Where it goes; nowhere if it was not executed, and is none of the ops.
-    goes: Option<Goes>,
-    /// The next one is reached by this.
+    /// Its successor; `None` if it was not executed and has no ops.
+    successor: Option<Successor>,
+    /// Trap that leads to the next instruction.
     trap: Option<Trap>,
 }
 
 impl Outcome {
-    const FAULT: Outcome = Outcome { goes: None, trap: Some(Trap::Exception) };
+    const FAULT: Outcome = Outcome { successor: None, trap: Some(Trap::Exception) };
 
-    /// Whether the block is one behind which an interrupt or exception is taken.
+    /// Returns whether an exception or interrupt follows the block.
     fn is_trapped(self) -> bool {
         matches!(self.trap, Some(Trap::Exception | Trap::Interrupt))
     }
 }
 
-/// Goes through a raw stream.
+/// Converts a raw stream to ops and events.
 #[derive(Debug)]
 pub struct Execution<R> {
     stream: Stream<R>,
@@ -105,21 +107,21 @@ pub struct Execution<R> {
     is_begun: bool,
     last: Last,
     ops: Vec<Op>,
-    /// Of the next block.
+    /// Pending privilege and address space of the next block.
     state: Option<(bool, u64)>,
-    /// What leads to it, and the address that its handler goes back to, if that was told.
-    told: Option<(Trap, u64)>,
+    /// Reported trap before the next block, and the return address of its handler.
+    reported_trap: Option<(Trap, u64)>,
     space: u64,
     is_privileged: bool,
     handlers: BTreeMap<u64, Trap>,
-    /// Those that have been told.
+    /// Pages already recorded.
     pages: BTreeSet<(u64, u64, u64, u64)>,
     shapes: u32,
     counts: Counts,
 }
 
 impl<R: Read> Execution<R> {
-    /// Begins with the stream's head.
+    /// Reads the stream's header.
     pub fn new(target: &Target, nic: &'static NicModel, input: R) -> Result<Execution<R>, StreamError> {
         Ok(Execution {
             stream: Stream::new(input)?,
@@ -131,7 +133,7 @@ impl<R: Read> Execution<R> {
             last: Last::default(),
             ops: Vec::new(),
             state: None,
-            told: None,
+            reported_trap: None,
             space: 0,
             is_privileged: true,
             handlers: BTreeMap::new(),
@@ -141,17 +143,17 @@ impl<R: Read> Execution<R> {
         })
     }
 
-    /// Reads on to the next block, and tells the recorder all that happened before it; false behind the end.
+    /// Reads up to the next block, and passes everything before it to the recorder; `false` at the end.
     pub fn step(&mut self, recorder: &mut impl Recorder) -> Result<bool, StreamError> {
         match self.stream.read()? {
             Item::Begin => self.is_begun = true,
             Item::Device(Device::Register { offset, value, .. }) if !self.is_begun => {
                 self.nic.register(offset, value);
             }
-            Item::Device(device) => self.last.devices.push((BEHIND, device)),
+            Item::Device(device) => self.last.devices.push((AFTER_BLOCK, device)),
             Item::Trap { is_interrupt, address } => {
                 let trap = if is_interrupt { Trap::Interrupt } else { Trap::Exception };
-                self.told = Some((trap, address));
+                self.reported_trap = Some((trap, address));
             }
             Item::State { is_privileged, space } => {
                 self.state = Some((is_privileged, space));
@@ -164,7 +166,7 @@ impl<R: Read> Execution<R> {
             Item::Block(block, begun) => self.block(block as usize, begun as usize, recorder)?,
             Item::End(begun) => {
                 self.counts.begun = begun;
-                self.settle(None, recorder)?;
+                self.finish_block(None, recorder)?;
                 self.counts.other_writes = self.nic.others();
                 return Ok(false);
             }
@@ -172,13 +174,13 @@ impl<R: Read> Execution<R> {
         Ok(true)
     }
 
-    /// Goes through all of it.
+    /// Reads the whole stream.
     pub fn run(&mut self, recorder: &mut impl Recorder) -> Result<Counts, StreamError> {
         while self.step(recorder)? {}
         Ok(self.counts)
     }
 
-    /// What has been decoded.
+    /// Totals so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -192,10 +194,10 @@ impl<R: Read> Execution<R> {
         while self.blocks.len() <= number {
             let instructions = self.stream.instructions(self.blocks.len() as u32);
             let instructions = instructions.iter().map(|bytes| self.isa.decode(bytes)).collect();
-            self.blocks.push(Block { instructions, known: Known::default() });
+            self.blocks.push(Block { instructions, cache: BlockCache::default() });
         }
         self.counts.blocks += 1;
-        self.settle(Some(self.blocks[number].instructions[0].address), recorder)?;
+        self.finish_block(Some(self.blocks[number].instructions[0].address), recorder)?;
         for walk in self.stream.walks().drain(..) {
             let (virt, page, entry) = walk.key();
             if self.pages.insert((self.space, virt, page, entry)) {
@@ -203,45 +205,46 @@ impl<R: Read> Execution<R> {
             }
         }
         self.stream.exchange(&mut self.last.accesses, &mut self.last.devices);
-        (self.last.block, self.last.begun, self.last.is_there) = (number, begun, begun > 0);
+        (self.last.block, self.last.begun, self.last.is_valid) = (number, begun, begun > 0);
         Ok(())
     }
 
-    /// Tells of the last block: the instruction at `next` came behind it, or nothing that is known.
-    fn settle(&mut self, next: Option<u64>, recorder: &mut impl Recorder) -> Result<(), StreamError> {
+    /// Finishes the last block. `next` is the address of the instruction after it, if known.
+    fn finish_block(&mut self, next: Option<u64>, recorder: &mut impl Recorder) -> Result<(), StreamError> {
         let mut last = std::mem::take(&mut self.last);
-        let result = self.tell(&last, next, recorder);
+        let result = self.emit_last(&last, next, recorder);
         last.devices.clear();
-        (last.waited, last.is_there) = (Ps::ZERO, false);
+        (last.waited, last.is_valid) = (Ps::ZERO, false);
         self.last = last;
         result
     }
 
-    fn tell(
+    fn emit_last(
         &mut self,
         last: &Last,
         next: Option<u64>,
         recorder: &mut impl Recorder,
     ) -> Result<(), StreamError> {
         let mut trap = None;
-        if last.is_there {
+        if last.is_valid {
             let decoded = self.blocks[last.block].instructions[last.begun - 1];
-            let outcome = match (next, self.told) {
+            let outcome = match (next, self.reported_trap) {
                 (Some(next), Some((trap, address))) => trapped(&decoded, next, trap, address),
                 (Some(next), None) => self.outcome(last, &decoded, next),
-                // Nothing stops a block in its middle but a fault.
+                // Only a fault stops a block before its end.
                 (None, _) if self.has_stopped(last) => Outcome::FAULT,
-                (None, _) => Outcome { goes: Some(Goes::On), trap: None },
+                (None, _) => Outcome { successor: Some(Successor::Next), trap: None },
             };
             trap = outcome.trap;
-            if let Some(goes) = outcome.goes {
-                let known = &mut self.blocks[last.block].instructions[last.begun - 1];
-                known.went = if let Goes::To(target) = goes { target } else { decoded.behind() };
+            if let Some(successor) = outcome.successor {
+                let instruction = &mut self.blocks[last.block].instructions[last.begun - 1];
+                instruction.last_successor =
+                    if let Successor::Target(target) = successor { target } else { decoded.end() };
             }
             if last.devices.is_empty() {
-                self.quickly(last, outcome, recorder)?;
+                self.from_cache(last, outcome, recorder)?;
             } else {
-                self.slowly(last, outcome, recorder)?;
+                self.with_devices(last, outcome, recorder)?;
             }
         } else {
             self.devices(last, &last.devices, recorder)?;
@@ -249,11 +252,11 @@ impl<R: Read> Execution<R> {
         if last.waited != Ps::ZERO {
             recorder.event(Event::Waited(last.waited))?;
         }
-        self.arrive(next, trap, recorder)
+        self.enter_next(next, trap, recorder)
     }
 
-    /// A block during which devices did something.
-    fn slowly(
+    /// Handles a block with device activity.
+    fn with_devices(
         &mut self,
         last: &Last,
         outcome: Outcome,
@@ -274,11 +277,11 @@ impl<R: Read> Execution<R> {
         }
         self.executed(None, outcome.is_trapped(), recorder)?;
         let after = self.emitter.names.after();
-        self.emitter.names.follow(after);
+        self.emitter.names.apply(after);
         self.devices(last, devices, recorder)
     }
 
-    /// The ops of one of a block's instructions; the accesses that are not its own are left.
+    /// Appends the ops of one instruction; returns the accesses that belong to later ones.
     fn instruction<'a>(
         &mut self,
         last: &Last,
@@ -289,12 +292,14 @@ impl<R: Read> Execution<R> {
         let own = accesses.iter().take_while(|access| access.instruction as usize == at).count();
         let (own, others) = accesses.split_at(own);
         let is_last = at + 1 == last.begun;
-        let Some(goes) = (if is_last { outcome.goes } else { Some(Goes::On) }) else { return others };
-        self.emitter.emit(&self.blocks[last.block].instructions[at], own, goes, &mut self.ops);
+        let Some(successor) = (if is_last { outcome.successor } else { Some(Successor::Next) }) else {
+            return others;
+        };
+        self.emitter.emit(&self.blocks[last.block].instructions[at], own, successor, &mut self.ops);
         others
     }
 
-    /// Hands on the ops that there are.
+    /// Passes the collected ops to the recorder.
     fn executed(
         &mut self,
         shape: Option<u32>,
@@ -304,13 +309,13 @@ impl<R: Read> Execution<R> {
         if !self.ops.is_empty() || trapped {
             let instructions = self.ops.iter().filter(|op| op.ends_instruction()).count() as u64;
             self.counts.instructions += instructions;
-            recorder.executed(&Executed { ops: &self.ops, instructions, shape, trapped })?;
+            recorder.executed(&ExecutedOps { ops: &self.ops, instructions, shape, trapped })?;
             self.ops.clear();
         }
         Ok(())
     }
 
-    /// What devices did, and what the NIC holds back.
+    /// Passes device events to the recorder, including those that the NIC follower holds back.
     fn devices(
         &mut self,
         last: &Last,
@@ -324,24 +329,24 @@ impl<R: Read> Execution<R> {
             }
         };
         for (when, device) in devices {
-            // A register was stored to by the instruction that had begun last.
+            // A register is written by the instruction that began last.
             let is_own = |access: &&Access| access.instruction.wrapping_add(1) == *when && access.is_io;
-            let place = last.accesses.iter().find(|access| is_own(access) && access.is_store);
-            self.nic.device(*device, place.map(|access| access.phys), &mut tell);
+            let store = last.accesses.iter().find(|access| is_own(access) && access.is_store);
+            self.nic.device(*device, store.map(|access| access.phys), &mut tell);
         }
         self.nic.flush(&mut tell);
         Ok(result?)
     }
 
-    /// The next instruction is reached by a trap, or as usual.
-    fn arrive(
+    /// Proceeds to the next instruction, through a trap or not.
+    fn enter_next(
         &mut self,
         next: Option<u64>,
         trap: Option<Trap>,
         recorder: &mut impl Recorder,
     ) -> Result<(), StreamError> {
         let Some(next) = next else { return Ok(()) };
-        self.told = None;
+        self.reported_trap = None;
         if let Some(trap) = trap {
             match trap {
                 Trap::Interrupt => self.counts.interrupts += 1,
@@ -361,74 +366,75 @@ impl<R: Read> Execution<R> {
         Ok(())
     }
 
-    /// Whether the last block ended in its middle. What was executed by itself because it accesses a device ends its block as others
-    /// do.
+    /// Returns whether the last block ended before its end. Instructions that QEMU executes alone, because
+    /// they access a device, end their block normally.
     fn has_stopped(&self, last: &Last) -> bool {
         let is_cut = last.begun < self.blocks[last.block].instructions.len();
         is_cut && !last.own().any(|access| access.is_io)
     }
 
-    /// Where an instruction went, if the one at `next` was executed after it and nothing was told of a trap.
+    /// Outcome of an instruction followed by `next`, without a reported trap.
     fn outcome(&self, last: &Last, decoded: &Decoded, next: u64) -> Outcome {
-        let behind = decoded.behind();
-        let to = |target: u64| if target == behind { Goes::On } else { Goes::To(target) };
-        let plain = |goes: Goes| Outcome { goes: Some(goes), trap: None };
-        let trapped = |goes: Goes| {
+        let end = decoded.end();
+        let to = |target: u64| if target == end { Successor::Next } else { Successor::Target(target) };
+        let plain = |successor: Successor| Outcome { successor: Some(successor), trap: None };
+        let trapped = |successor: Successor| {
             let has_faulted = decoded.accesses_memory && last.own().next().is_none();
-            match self.known(next) {
+            match self.handler_trap(next) {
                 trap if trap == Trap::Exception || has_faulted || self.has_stopped(last) => Outcome::FAULT,
-                trap => Outcome { goes: Some(goes), trap: Some(trap) },
+                trap => Outcome { successor: Some(successor), trap: Some(trap) },
             }
         };
         match decoded.flow {
-            // One interrupt follows the other.
+            // An interrupt directly after the return from another.
             Flow::System if decoded.returns && self.handlers.contains_key(&next) => {
-                Outcome { goes: Some(to(decoded.went)), trap: Some(self.known(next)) }
+                Outcome { successor: Some(to(decoded.last_successor)), trap: Some(self.handler_trap(next)) }
             }
-            Flow::System => Outcome { goes: Some(to(next)), trap: Some(Trap::System) },
-            Flow::Next if next == behind => plain(Goes::On),
-            Flow::Next if next == decoded.address && decoded.is_repeated => plain(Goes::Again),
-            Flow::Next => trapped(Goes::On),
-            Flow::Direct(target) if next == target => plain(Goes::To(target)),
-            Flow::Direct(target) => trapped(Goes::To(target)),
-            Flow::Branch(target) if next == target => plain(Goes::To(target)),
-            Flow::Branch(_) if next == behind => plain(Goes::On),
-            Flow::Branch(_) => trapped(to(decoded.went)),
+            Flow::System => Outcome { successor: Some(to(next)), trap: Some(Trap::System) },
+            Flow::Next if next == end => plain(Successor::Next),
+            Flow::Next if next == decoded.address && decoded.is_repeated => plain(Successor::Repeat),
+            Flow::Next => trapped(Successor::Next),
+            Flow::Direct(target) if next == target => plain(Successor::Target(target)),
+            Flow::Direct(target) => trapped(Successor::Target(target)),
+            Flow::Branch(target) if next == target => plain(Successor::Target(target)),
+            Flow::Branch(_) if next == end => plain(Successor::Next),
+            Flow::Branch(_) => trapped(to(decoded.last_successor)),
             Flow::Indirect => {
                 let from_user = !self.is_privileged && next >= KERNEL;
                 if from_user || self.handlers.contains_key(&next) {
-                    trapped(Goes::To(decoded.went))
+                    trapped(Successor::Target(decoded.last_successor))
                 } else {
-                    plain(Goes::To(next))
+                    plain(Successor::Target(next))
                 }
             }
         }
     }
 
-    /// What a handler is of.
-    fn known(&self, handler: u64) -> Trap {
+    /// Trap type of a handler.
+    fn handler_trap(&self, handler: u64) -> Trap {
         self.handlers.get(&handler).copied().unwrap_or(Trap::Interrupt)
     }
 }
 
-/// How an instruction ended before a trap to the handler at `next`, which goes back to `address`: the instruction itself if it has
-/// caused the trap, or the next one, be it that an interrupt came between or that the next one could not be fetched.
+/// Outcome of an instruction before a trap to the handler at `next`, which returns to `address`. This is the
+/// instruction itself if it caused the trap. Otherwise it is the next one, before which an interrupt came or
+/// whose fetch failed.
 fn trapped(decoded: &Decoded, next: u64, trap: Trap, address: u64) -> Outcome {
     let to = |target: u64| match decoded.flow {
-        Flow::Next => Goes::On,
-        _ if target == decoded.behind() => Goes::On,
-        _ => Goes::To(target),
+        Flow::Next => Successor::Next,
+        _ if target == decoded.end() => Successor::Next,
+        _ => Successor::Target(target),
     };
     match (decoded.flow, trap) {
         (Flow::System, Trap::Exception) if !decoded.returns => {
-            Outcome { goes: Some(to(next)), trap: Some(Trap::System) }
+            Outcome { successor: Some(to(next)), trap: Some(Trap::System) }
         }
         (_, Trap::Exception) if address == decoded.address => Outcome::FAULT,
-        _ => Outcome { goes: Some(to(address)), trap: Some(trap) },
+        _ => Outcome { successor: Some(to(address)), trap: Some(trap) },
     }
 }
 
-/// Whether an op accesses a device.
+/// Returns whether an op accesses a device.
 pub(crate) fn is_device(op: &Op) -> bool {
     op.class == OpClass::Device
 }
