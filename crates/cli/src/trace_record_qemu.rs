@@ -221,7 +221,7 @@ fn print_summary(traced: &Traced, out: &Path, requested: u64) {
     );
     let rate = executed.instructions as f64 * 1e-6 / took.as_secs_f64().max(1e-9);
     outln!("  {rate:.1} million instructions per second from replay to file, within the window");
-    if executed.begun < requested {
+    if executed.started < requested {
         outln!("  the recording ends before the requested {requested} instructions");
     }
 }

@@ -13,7 +13,7 @@ fn cache(folder: &Path, status: i32, words: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     let output = command.arg("--cache").arg(folder).arg("cache").args(words).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(status), "{words:?}: {stdout}{stderr}");
     (stdout, stderr)
 }
@@ -99,16 +99,16 @@ fn only_unused_entries_are_removed() {
         .filter(|name| !["checkpoint incast-3.net", "other traces"].contains(name))
         .collect();
     assert_eq!(listed(folder).0, used);
-    let (told, said) = cache(folder, 0, &["clean", "all"]);
-    assert!(told.contains("removed checkpoint incast-3.net") && told.lines().count() == 2, "{told}");
-    assert_eq!(said.matches("in use by a process").count(), 5, "{said}");
+    let (stdout, stderr) = cache(folder, 0, &["clean", "all"]);
+    assert!(stdout.contains("removed checkpoint incast-3.net") && stdout.lines().count() == 2, "{stdout}");
+    assert_eq!(stderr.matches("in use by a process").count(), 5, "{stderr}");
     assert_eq!(listed(folder).1.len(), 6);
     assert!(folder.join("packages/debs/libc6.deb").exists() && folder.join("images/testpmd/kernel").exists());
 
     drop((image, build, checkpoint, boot, fetch));
     assert!(listed(folder).0.is_empty());
-    let (told, _) = cache(folder, 0, &["clean", "images", "packages", "--dry-run"]);
-    assert!(told.contains("would remove image net") && listed(folder).1.len() == 6, "{told}");
+    let (stdout, _) = cache(folder, 0, &["clean", "images", "packages", "--dry-run"]);
+    assert!(stdout.contains("would remove image net") && listed(folder).1.len() == 6, "{stdout}");
     cache(folder, 0, &["clean", "testpmd-2.ckpt", "packages"]);
     assert_eq!(
         listed(folder).1,
@@ -141,12 +141,12 @@ fn recently_used_entries_are_kept_on_request() {
     for name in ["images/net", "checkpoints/net-1.ckpt"] {
         drop(hold(&folder.join(name)).unwrap().unwrap());
     }
-    let (told, _) = cache(folder, 0, &["clean", "images", "checkpoints", "--unused-for", "30d"]);
+    let (stdout, _) = cache(folder, 0, &["clean", "images", "checkpoints", "--unused-for", "30d"]);
     assert!(
-        told.contains("removed image testpmd") && told.contains("removed checkpoint testpmd-2.ckpt"),
-        "{told}"
+        stdout.contains("removed image testpmd") && stdout.contains("removed checkpoint testpmd-2.ckpt"),
+        "{stdout}"
     );
-    assert_eq!(told.lines().count(), 3, "{told}");
+    assert_eq!(stdout.lines().count(), 3, "{stdout}");
     for words in [
         &["clean"][..],
         &["clean", "everything"],
@@ -154,8 +154,8 @@ fn recently_used_entries_are_kept_on_request() {
         &["clean", "all", "--unused-for", "30"],
         &["clean", "all", "--unused-for", "d"],
     ] {
-        let (told, said) = cache(folder, 2, words);
-        assert!(told.is_empty() && !said.is_empty(), "{words:?}");
+        let (stdout, stderr) = cache(folder, 2, words);
+        assert!(stdout.is_empty() && !stderr.is_empty(), "{words:?}");
     }
     assert!(folder.join("traces/a.dbt").exists());
 }

@@ -1,4 +1,4 @@
-//! The page is made from the file that a run writes, so the two must speak of the same fields.
+//! The page is made from the file that a run writes, so both must use the same fields.
 
 use doorbell_bench::{
     Change, Drops, Figure, FigureGroup, FunctionCost, KindCost, KindFigures, PointSummary, PortFigures,
@@ -103,7 +103,7 @@ fn point() -> PointSummary {
 }
 
 #[test]
-fn what_a_run_writes_the_report_reads() {
+fn the_report_reads_all_fields_that_a_run_writes() {
     for points in [vec![point()], vec![point(), point()]] {
         let count = points.len();
         let summary = RunSummary {

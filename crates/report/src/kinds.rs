@@ -1,4 +1,4 @@
-//! CPU time by kind: lines for the terminal and a table for the page. A run that was not profiled has neither.
+//! CPU time by kind: lines for the terminal and a table for the page. A run without profiling has neither.
 
 use std::fmt::Write;
 

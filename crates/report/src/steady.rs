@@ -35,8 +35,7 @@ pub(crate) fn footnotes(points: &[&PointSummary]) -> Vec<String> {
     points.iter().filter_map(mark).collect()
 }
 
-/// Notes on the first few points that were measured before the state was confirmed to be steady, with the unmet
-/// criteria.
+/// Notes on the first few points that were measured before a steady state was confirmed, with the unmet criteria.
 pub(crate) fn notes(points: &[&PointSummary]) -> Vec<String> {
     let steady = points.iter().filter_map(|point| Some((point, point.steady.as_ref()?)));
     let early: Vec<_> = steady.filter(|(_, steady)| steady.unmet_before().next().is_some()).collect();

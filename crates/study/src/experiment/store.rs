@@ -118,7 +118,7 @@ impl Store {
                 remove(&target).map_err(RunError::io("remove the damaged point", &target))?
             }
         }
-        remove_left_behind(&target, PARTIAL).map_err(RunError::io("clean up beside", &target))?;
+        remove_left_behind(&target, PARTIAL).map_err(RunError::io("clean up next to", &target))?;
         let partial = temporary_name(&target, PARTIAL);
         let written = self.write_point(&partial, &target, |folder| write(folder, context));
         if written.is_err() {

@@ -1,31 +1,32 @@
-//! What is told of a run that its table of points has no columns for.
+//! Text about a point for which the table of points has no columns.
 
 use doorbell_bench::{
     Direction, IperfFigures, NetworkFigures, PointSummary, Protocol, TransferCore, TransferFigures,
 };
 
-/// Lines about a point; none of most.
-pub fn told(summary: &PointSummary) -> String {
+/// Additional lines about a point; empty for most benchmarks.
+pub fn point_text(summary: &PointSummary) -> String {
     let iperf = summary.iperf.as_ref().map(iperf);
     let transfer = summary.transfer.as_ref();
-    let moved =
-        iperf.or_else(|| transfer.map(moved)).map(|moved| moved + &transfer.map_or(String::new(), course));
-    moved.or(summary.network.as_ref().map(hops)).unwrap_or_default()
+    let text = iperf
+        .or_else(|| transfer.map(transfer_text))
+        .map(|text| text + &transfer.map_or(String::new(), details));
+    text.or(summary.network.as_ref().map(hops)).unwrap_or_default()
 }
 
-/// What iperf3 carried.
+/// Results of iperf3.
 fn iperf(f: &IperfFigures) -> String {
     let again = match (f.retransmits, f.datagrams_lost) {
-        (Some(segments), _) => format!(", {segments} segments sent again"),
+        (Some(segments), _) => format!(", {segments} segments retransmitted"),
         (_, Some(datagrams)) => format!(", {datagrams} datagrams lost"),
         _ => String::new(),
     };
-    let (protocol, whose) = (
+    let (protocol, time_base) = (
         if f.protocol == Protocol::Tcp { "TCP" } else { "UDP" },
-        if f.cpu_percent.is_some() { "of the guests' time, as iperf3 found" } else { "of a transfer" },
+        if f.cpu_percent.is_some() { "of guest time, measured by iperf3" } else { "of a transfer" },
     );
     let mut lines = vec![format!(
-        "{protocol} goodput {:.3} Gbps: {} bytes in {:.6} s {whose}{again}",
+        "{protocol} goodput {:.3} Gbps: {} bytes in {:.6} s {time_base}{again}",
         f.goodput_gbps, f.bytes_received, f.seconds
     )];
     if let Some([client, server]) = f.cpu_percent {
@@ -35,7 +36,7 @@ fn iperf(f: &IperfFigures) -> String {
     lines.join("\n") + "\n" + &cable(ends, [&f.wire_to_server, &f.wire_to_client], f.nic_drops)
 }
 
-/// What crossed the cable.
+/// Traffic on the cable.
 fn cable(ends: [&str; 2], wires: [&Direction; 2], drops: [u64; 2]) -> String {
     let of = |(name, (wire, drops)): (&str, (&Direction, u64))| {
         format!(
@@ -46,15 +47,15 @@ fn cable(ends: [&str; 2], wires: [&Direction; 2], drops: [u64; 2]) -> String {
     ends.into_iter().zip(wires.into_iter().zip(drops)).map(of).collect()
 }
 
-/// What moved between two nodes.
-fn moved(f: &TransferFigures) -> String {
-    let whose = if f.said.is_empty() { "" } else { " of the guests' time, as the program found" };
+/// Results of a transfer between two nodes.
+fn transfer_text(f: &TransferFigures) -> String {
+    let time_base = if f.said.is_empty() { "" } else { " of guest time, measured by the program" };
     let first = match (f.goodput_gbps, f.transactions_per_second) {
         (Some(goodput), _) => {
-            format!("goodput {goodput:.3} Gbps: {} bytes in {:.6} s{whose}", f.bytes_received, f.seconds)
+            format!("goodput {goodput:.3} Gbps: {} bytes in {:.6} s{time_base}", f.bytes_received, f.seconds)
         }
         (None, rate) => format!(
-            "{:.0} transactions a second: {} in {:.6} s{whose}; one takes {:.2} µs on average",
+            "{:.0} transactions per second: {} in {:.6} s{time_base}, {:.2} µs each on average",
             rate.unwrap_or(0.0),
             f.transactions.unwrap_or(0),
             f.seconds,
@@ -62,20 +63,20 @@ fn moved(f: &TransferFigures) -> String {
         ),
     };
     let many = if f.connections == 1 { String::new() } else { format!(", {} connections", f.connections) };
-    let said: String = f.said.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    let reported: String = f.said.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     let ends = [if f.behind.is_some() { "gateway" } else { "server" }, "client"];
     let behind = f.behind.as_ref().map_or(String::new(), |own| {
         cable(["server behind it", "gateway"], [&own.wire_to_server, &own.wire_to_gateway], own.nic_drops)
     });
     let first_cable = cable(ends, [&f.wire_to_server, &f.wire_to_client], f.nic_drops);
-    format!("{}{many}: {first}\n{said}{first_cable}{behind}", f.load)
+    format!("{}{many}: {first}\n{reported}{first_cable}{behind}", f.load)
 }
 
-/// What one of several cores moved.
+/// Results of one of several cores.
 fn core(f: &TransferCore) -> String {
     let amount = match (f.goodput_gbps, f.transactions_per_second) {
         (Some(goodput), _) => format!("{goodput:.3} Gbps"),
-        (None, rate) => format!("{:.0} transactions a second", rate.unwrap_or(0.0)),
+        (None, rate) => format!("{:.0} transactions per second", rate.unwrap_or(0.0)),
     };
     let ports: Vec<String> = f.ports.iter().map(u16::to_string).collect();
     format!(
@@ -86,8 +87,8 @@ fn core(f: &TransferCore) -> String {
     )
 }
 
-/// How it went.
-fn course(f: &TransferFigures) -> String {
+/// Idle times, per-core results and samples of a transfer.
+fn details(f: &TransferFigures) -> String {
     let mut lines =
         format!("Idle: test node {:.1} %, drive node {:.1} %", f.test_idle * 100.0, f.drive_idle * 100.0);
     if let Some(server) = &f.behind {
@@ -109,7 +110,7 @@ fn course(f: &TransferFigures) -> String {
     lines
 }
 
-/// Hops and switches in words.
+/// Table of hops and switches.
 fn hops(figures: &NetworkFigures) -> String {
     let mut lines = vec![format!(
         "{:<34} {:>10} {:>9} {:>7} {:>7} {:>9}",

@@ -1,5 +1,5 @@
-//! How far searches are: trials made, between which rates the answer still is, and what a trial takes. How many trials there will be
-//! depends on what they say, so that no time left is told.
+//! Progress of searches: trials made, the current interval, and the time per trial. The number of trials
+//! depends on their results, so no remaining time is shown.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,8 @@ use doorbell_study::search::Event;
 use crate::screen::Line;
 use crate::tally::time;
 
-/// Searches for several frame sizes.
-pub struct Seeking {
+/// Progress of searches for several frame sizes.
+pub struct SearchProgress {
     sizes: usize,
     precision: f64,
     state: Mutex<State>,
@@ -24,25 +24,25 @@ struct State {
     open: BTreeMap<Bytes, Open>,
 }
 
-/// A search that goes on.
+/// A running search.
 struct Open {
     since: Instant,
     trials: usize,
-    /// What they took, one after the other.
+    /// Their total time.
     took: Duration,
     between: (Option<u64>, Option<u64>),
-    /// The rate that was begun last.
+    /// The rate of the last started trial.
     trying: Option<u64>,
 }
 
-impl Seeking {
-    /// For so many frame sizes, each to be known this exactly.
-    pub fn new(sizes: usize, precision: f64) -> Seeking {
-        Seeking { sizes, precision, state: Mutex::default() }
+impl SearchProgress {
+    /// For this number of frame sizes, each with this precision.
+    pub fn new(sizes: usize, precision: f64) -> SearchProgress {
+        SearchProgress { sizes, precision, state: Mutex::default() }
     }
 
-    /// What happened in the search for a size.
-    pub fn heard(&self, size: Bytes, event: &Event) {
+    /// Updates the state from an event of the search for a size.
+    pub fn on_event(&self, size: Bytes, event: &Event) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Event::Finished(_) = event {
             state.found += 1;
@@ -66,19 +66,19 @@ impl Seeking {
     }
 }
 
-impl Line for Seeking {
-    fn said(&self) -> String {
+impl Line for SearchProgress {
+    fn text(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.sizes == 1 {
-            return state.open.iter().map(|(size, open)| open.said(*size, self.precision)).collect();
+            return state.open.iter().map(|(size, open)| open.text(*size, self.precision)).collect();
         }
-        let open = state.open.iter().map(|(size, open)| open.said_in_short(*size));
+        let open = state.open.iter().map(|(size, open)| open.short_text(*size));
         let (found, open): (_, Vec<String>) = (state.found, open.collect());
-        let wanted = percent(self.precision);
-        format!("{found} of {} sizes, {wanted} % wanted; {}", self.sizes, open.join("; "))
+        let precision = percent(self.precision);
+        format!("{found} of {} sizes, precision {precision} %; {}", self.sizes, open.join("; "))
     }
 
-    fn of_all(&self) -> Option<(usize, usize)> {
+    fn position(&self) -> Option<(usize, usize)> {
         None
     }
 }
@@ -92,17 +92,17 @@ impl Open {
         }
     }
 
-    fn said(&self, size: Bytes, precision: f64) -> String {
+    fn text(&self, size: Bytes, precision: f64) -> String {
         let mut parts = vec![self.trials()];
         if self.between != (None, None) {
-            parts.push(format!("{}, {} % wanted", between(self.between), percent(precision)));
+            parts.push(format!("{}, precision {} %", between(self.between), percent(precision)));
         }
         parts.extend(self.trying.map(|rate| format!("trying {} Mpps", mpps(rate))));
         format!("{size} frames: {}", parts.join(", "))
     }
 
-    /// Beside others.
-    fn said_in_short(&self, size: Bytes) -> String {
+    /// Short form, used if there are several sizes.
+    fn short_text(&self, size: Bytes) -> String {
         match self.between {
             (None, None) => format!("{size}: {}", self.trials()),
             open => format!("{size}: {}, {}", self.trials(), between(open)),
@@ -110,7 +110,7 @@ impl Open {
     }
 }
 
-/// Between which rates an answer is, in words.
+/// A rate interval as text.
 fn between(rates: (Option<u64>, Option<u64>)) -> String {
     match rates {
         (Some(low), Some(high)) => {
@@ -123,12 +123,12 @@ fn between(rates: (Option<u64>, Option<u64>)) -> String {
     }
 }
 
-/// A rate, to the frame.
+/// A rate in Mpps, without rounding.
 pub fn mpps(rate: u64) -> f64 {
     rate as f64 / 1e6
 }
 
-/// A share; two digits are enough of a width.
+/// A share in percent, rounded to two digits.
 fn percent(share: f64) -> f64 {
     let percent = share * 100.0;
     if percent < 10.0 { (percent * 10.0).round() / 10.0 } else { percent.round() }
@@ -141,11 +141,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_tells_its_trials_what_is_open_and_no_time_left() {
-        let (seeking, size) = (Seeking::new(1, 0.02), Bytes(64));
-        assert_eq!(seeking.said(), "");
-        seeking.heard(size, &Event::Started(14_880_952));
-        assert_eq!(seeking.said(), "64B frames: first trial, trying 14.880952 Mpps");
+    fn progress_shows_trials_and_interval_but_no_remaining_time() {
+        let (progress, size) = (SearchProgress::new(1, 0.02), Bytes(64));
+        assert_eq!(progress.text(), "");
+        progress.on_event(size, &Event::Started(14_880_952));
+        assert_eq!(progress.text(), "64B frames: first trial, trying 14.880952 Mpps");
         let open = |trials, seconds, between| Open {
             since: Instant::now(),
             trials,
@@ -154,23 +154,23 @@ mod tests {
             trying: Some(8_320_000),
         };
         assert_eq!(
-            open(3, 36, (Some(8_100_000), Some(9_000_000))).said(size, 0.02),
-            "64B frames: 3 trials, 12 s each, between 8.1 and 9 Mpps (10 %), 2 % wanted, trying 8.32 Mpps"
+            open(3, 36, (Some(8_100_000), Some(9_000_000))).text(size, 0.02),
+            "64B frames: 3 trials, 12 s each, between 8.1 and 9 Mpps (10 %), precision 2 %, trying 8.32 Mpps"
         );
         assert_eq!(
-            open(1, 2, (None, Some(9_000_000))).said(size, 0.02),
-            "64B frames: 1 trial in 2.0 s, below 9 Mpps, 2 % wanted, trying 8.32 Mpps"
+            open(1, 2, (None, Some(9_000_000))).text(size, 0.02),
+            "64B frames: 1 trial in 2.0 s, below 9 Mpps, precision 2 %, trying 8.32 Mpps"
         );
     }
 
     #[test]
-    fn of_several_sizes_each_that_goes_on_is_told_and_how_many_are_found() {
-        let seeking = Seeking::new(3, 0.02);
+    fn progress_of_several_sizes_lists_running_searches_and_finished_count() {
+        let progress = SearchProgress::new(3, 0.02);
         for (size, rate) in [(64, 3_000_000), (512, 2_000_000)] {
-            seeking.heard(Bytes(size), &Event::Interval(Some(rate), None));
+            progress.on_event(Bytes(size), &Event::Interval(Some(rate), None));
         }
         let answer = Answer { low: None, high: None, ended: Ended::AtHighest };
-        seeking.heard(Bytes(64), &Event::Finished(&answer));
-        assert_eq!(seeking.said(), "1 of 3 sizes, 2 % wanted; 512B: first trial, above 2 Mpps");
+        progress.on_event(Bytes(64), &Event::Finished(&answer));
+        assert_eq!(progress.text(), "1 of 3 sizes, precision 2 %; 512B: first trial, above 2 Mpps");
     }
 }
