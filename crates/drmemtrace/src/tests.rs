@@ -221,8 +221,8 @@ fn branch_targets_without_encodings_follow_the_next_instruction() {
     assert!(notes[1].starts_with("5 instructions have no encoding"), "{notes:?}");
     let ops: Vec<Op> = blocks.into_iter().flat_map(|(_, ops)| ops).collect();
     let branches: Vec<_> = ops.iter().filter(|op| op.class.is_branch()).collect();
-    let went: Vec<_> = branches.iter().map(|op| (op.is_taken(), op.next_pc())).collect();
-    assert_eq!(went, [(true, CODE + 32), (false, CODE + 34), (true, CODE + 512)]);
+    let targets: Vec<_> = branches.iter().map(|op| (op.is_taken(), op.next_pc())).collect();
+    assert_eq!(targets, [(true, CODE + 32), (false, CODE + 34), (true, CODE + 512)]);
     assert_eq!(ops.iter().filter(|op| op.class.is_memory()).count(), 3);
 }
 
@@ -242,9 +242,9 @@ fn interleaved_threads_share_a_hart_and_each_file_is_a_hart() {
     fs::write(folder.path().join("trace/serial_schedule.bin.gz"), gzipped(b"something else")).unwrap();
     let (file, notes) = open(folder.path()).unwrap();
     assert_eq!(file.counts().instructions, [3, 9]);
-    let seen: Vec<_> =
+    let found: Vec<_> =
         blocks(&file, 0).iter().map(|(step, _)| (step.thread, step.space, step.trapped)).collect();
-    assert_eq!(seen, [(100, Some(0), true), (101, Some(1), true), (100, Some(0), false)]);
+    assert_eq!(found, [(100, Some(0), true), (101, Some(1), true), (100, Some(0), false)]);
     assert!(notes[0].starts_with("threads: 2; processes: 2; switches between threads: 2"), "{notes:?}");
 }
 

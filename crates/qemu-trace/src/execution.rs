@@ -36,7 +36,7 @@ pub struct Counts {
     pub instructions: u64,
     /// Instructions as QEMU counts them, which is also the unit of a window: one per REP iteration, and one
     /// more for an instruction that faults.
-    pub begun: u64,
+    pub started: u64,
     /// Translation blocks of QEMU.
     pub blocks: u64,
     /// Blocks whose ops were in the cache.
@@ -63,7 +63,7 @@ struct Block {
 struct Last {
     block: usize,
     /// Number of its instructions that began.
-    begun: usize,
+    started: usize,
     accesses: Vec<Access>,
     devices: Vec<(u32, Device)>,
     /// Time that the processor waited after it.
@@ -74,7 +74,7 @@ struct Last {
 impl Last {
     /// Accesses of its last instruction.
     fn own(&self) -> impl Iterator<Item = &Access> {
-        self.accesses.iter().rev().take_while(|access| access.instruction as usize + 1 == self.begun)
+        self.accesses.iter().rev().take_while(|access| access.instruction as usize + 1 == self.started)
     }
 }
 
@@ -104,7 +104,7 @@ pub struct Execution<R> {
     isa: Box<dyn InstructionSet>,
     emitter: Emitter,
     nic: Follower,
-    is_begun: bool,
+    has_started: bool,
     last: Last,
     ops: Vec<Op>,
     /// Pending privilege and address space of the next block.
@@ -129,7 +129,7 @@ impl<R: Read> Execution<R> {
             isa: (target.isa)(),
             emitter: Emitter::default(),
             nic: Follower::new(nic),
-            is_begun: false,
+            has_started: false,
             last: Last::default(),
             ops: Vec::new(),
             state: None,
@@ -146,8 +146,8 @@ impl<R: Read> Execution<R> {
     /// Reads up to the next block, and passes everything before it to the recorder; `false` at the end.
     pub fn step(&mut self, recorder: &mut impl Recorder) -> Result<bool, StreamError> {
         match self.stream.read()? {
-            Item::Begin => self.is_begun = true,
-            Item::Device(Device::Register { offset, value, .. }) if !self.is_begun => {
+            Item::Begin => self.has_started = true,
+            Item::Device(Device::Register { offset, value, .. }) if !self.has_started => {
                 self.nic.register(offset, value);
             }
             Item::Device(device) => self.last.devices.push((AFTER_BLOCK, device)),
@@ -163,9 +163,9 @@ impl<R: Read> Execution<R> {
                 let time = Ps(nanoseconds.saturating_mul(1000));
                 self.last.waited = self.last.waited.saturating_add(time);
             }
-            Item::Block(block, begun) => self.block(block as usize, begun as usize, recorder)?,
-            Item::End(begun) => {
-                self.counts.begun = begun;
+            Item::Block(block, started) => self.block(block as usize, started as usize, recorder)?,
+            Item::End(started) => {
+                self.counts.started = started;
                 self.finish_block(None, recorder)?;
                 self.counts.other_writes = self.nic.others();
                 return Ok(false);
@@ -188,7 +188,7 @@ impl<R: Read> Execution<R> {
     fn block(
         &mut self,
         number: usize,
-        begun: usize,
+        started: usize,
         recorder: &mut impl Recorder,
     ) -> Result<(), StreamError> {
         while self.blocks.len() <= number {
@@ -205,7 +205,7 @@ impl<R: Read> Execution<R> {
             }
         }
         self.stream.exchange(&mut self.last.accesses, &mut self.last.devices);
-        (self.last.block, self.last.begun, self.last.is_valid) = (number, begun, begun > 0);
+        (self.last.block, self.last.started, self.last.is_valid) = (number, started, started > 0);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl<R: Read> Execution<R> {
     ) -> Result<(), StreamError> {
         let mut trap = None;
         if last.is_valid {
-            let decoded = self.blocks[last.block].instructions[last.begun - 1];
+            let decoded = self.blocks[last.block].instructions[last.started - 1];
             let outcome = match (next, self.reported_trap) {
                 (Some(next), Some((trap, address))) => trapped(&decoded, next, trap, address),
                 (Some(next), None) => self.outcome(last, &decoded, next),
@@ -237,7 +237,7 @@ impl<R: Read> Execution<R> {
             };
             trap = outcome.trap;
             if let Some(successor) = outcome.successor {
-                let instruction = &mut self.blocks[last.block].instructions[last.begun - 1];
+                let instruction = &mut self.blocks[last.block].instructions[last.started - 1];
                 instruction.last_successor =
                     if let Successor::Target(target) = successor { target } else { decoded.end() };
             }
@@ -265,7 +265,7 @@ impl<R: Read> Execution<R> {
         let mut devices = &last.devices[..];
         let mut accesses = &last.accesses[..];
         self.emitter.names.begin();
-        for at in 0..last.begun {
+        for at in 0..last.started {
             let before = devices.iter().take_while(|(when, _)| *when as usize <= at).count();
             let (now, others) = devices.split_at(before);
             devices = others;
@@ -291,7 +291,7 @@ impl<R: Read> Execution<R> {
     ) -> &'a [Access] {
         let own = accesses.iter().take_while(|access| access.instruction as usize == at).count();
         let (own, others) = accesses.split_at(own);
-        let is_last = at + 1 == last.begun;
+        let is_last = at + 1 == last.started;
         let Some(successor) = (if is_last { outcome.successor } else { Some(Successor::Next) }) else {
             return others;
         };
@@ -323,18 +323,18 @@ impl<R: Read> Execution<R> {
         recorder: &mut impl Recorder,
     ) -> Result<(), StreamError> {
         let mut result = Ok(());
-        let mut tell = |happening| {
+        let mut emit = |event| {
             if result.is_ok() {
-                result = recorder.event(Event::Device(happening));
+                result = recorder.event(Event::Device(event));
             }
         };
         for (when, device) in devices {
             // A register is written by the instruction that began last.
             let is_own = |access: &&Access| access.instruction.wrapping_add(1) == *when && access.is_io;
             let store = last.accesses.iter().find(|access| is_own(access) && access.is_store);
-            self.nic.device(*device, store.map(|access| access.phys), &mut tell);
+            self.nic.device(*device, store.map(|access| access.phys), &mut emit);
         }
-        self.nic.flush(&mut tell);
+        self.nic.flush(&mut emit);
         Ok(result?)
     }
 
@@ -369,7 +369,7 @@ impl<R: Read> Execution<R> {
     /// Returns whether the last block ended before its end. Instructions that QEMU executes alone, because
     /// they access a device, end their block normally.
     fn has_stopped(&self, last: &Last) -> bool {
-        let is_cut = last.begun < self.blocks[last.block].instructions.len();
+        let is_cut = last.started < self.blocks[last.block].instructions.len();
         is_cut && !last.own().any(|access| access.is_io)
     }
 

@@ -161,10 +161,10 @@ impl Replay {
             (Ok(_) | Err(StreamError::Truncated { .. } | StreamError::Foreign), Ok(status))
                 if !status.success() =>
             {
-                let said = fs::read_to_string(&self.log).unwrap_or_default();
+                let output = fs::read_to_string(&self.log).unwrap_or_default();
                 Err(RecordError::Failed(format!(
                     "QEMU ended with {status}{}{}",
-                    hint(&said),
+                    hint(&output),
                     last_lines(&self.log)
                 )))
             }
@@ -175,10 +175,10 @@ impl Replay {
 }
 
 /// Advice for an error message of QEMU.
-fn hint(said: &str) -> &'static str {
-    if said.contains("-plugin: invalid option") || said.contains("plugin support not") {
+fn hint(output: &str) -> &'static str {
+    if output.contains("-plugin: invalid option") || output.contains("plugin support not") {
         ": it was built without plugin support; Debian's QEMU has it"
-    } else if said.contains("Could not load plugin") {
+    } else if output.contains("Could not load plugin") {
         ": its version differs from that of the plugin's header"
     } else {
         ""

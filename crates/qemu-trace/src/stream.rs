@@ -149,7 +149,7 @@ impl<R: Read> Stream<R> {
         }
         self.accesses.clear();
         self.devices.clear();
-        let mut begun = None;
+        let mut started = None;
         loop {
             let first = self.byte()?;
             let after = match first {
@@ -159,7 +159,7 @@ impl<R: Read> Stream<R> {
                 }
                 record::AGAIN | record::BLOCK | record::DEFINE => {
                     let next = self.block(first)?;
-                    match self.close(begun, Some(next))? {
+                    match self.close(started, Some(next))? {
                         Some(done) => return Ok(done),
                         None => continue,
                     }
@@ -174,7 +174,7 @@ impl<R: Read> Stream<R> {
                     continue;
                 }
                 record::CUT => {
-                    begun = Some(self.small()?);
+                    started = Some(self.small()?);
                     continue;
                 }
                 record::DMA | record::DEVICE => {
@@ -196,7 +196,7 @@ impl<R: Read> Stream<R> {
                 _ => return Err(self.damaged("an unknown record type")),
             };
             self.ahead = Some(after);
-            match self.close(begun, None)? {
+            match self.close(started, None)? {
                 Some(done) => return Ok(done),
                 None => return self.read(),
             }
@@ -213,15 +213,15 @@ impl<R: Read> Stream<R> {
     }
 
     /// Closes the open block, and opens the next.
-    fn close(&mut self, begun: Option<u32>, next: Option<u32>) -> Result<Option<Item>, StreamError> {
+    fn close(&mut self, started: Option<u32>, next: Option<u32>) -> Result<Option<Item>, StreamError> {
         let Some(block) = std::mem::replace(&mut self.open, next) else { return Ok(None) };
         let all = self.blocks[block as usize].instructions.len() as u32;
-        let begun = begun.unwrap_or(all);
-        if begun > all {
+        let started = started.unwrap_or(all);
+        if started > all {
             return Err(self.damaged("more instructions started than the block has"));
         }
         self.executed += 1;
-        Ok(Some(Item::Block(block, begun)))
+        Ok(Some(Item::Block(block, started)))
     }
 
     /// Number of the block that begins.

@@ -158,16 +158,16 @@ mod tests {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
         // A process of another container may have the number of a dead one here; it holds the lock.
-        let held = folder.path().join(format!("e.dbt.{dead}.partial"));
-        let open = File::create(&held).unwrap();
+        let locked = folder.path().join(format!("e.dbt.{dead}.partial"));
+        let open = File::create(&locked).unwrap();
         assert!(lock(&open));
         remove_left_behind(folder.path());
-        assert!(held.exists());
+        assert!(locked.exists());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), others.len() + 1, "{names:?}");
         assert!(names.iter().all(|name| folder.path().join(name).exists()));
         drop(open);
         remove_left_behind(folder.path());
-        assert!(!held.exists());
+        assert!(!locked.exists());
     }
 
     #[test]

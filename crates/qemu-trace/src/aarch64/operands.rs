@@ -54,22 +54,22 @@ pub(super) fn list(decoded: &mut Decoded, name: &str, operands: &[Operand; 4]) {
     }
 }
 
-/// Calls `tell` for each register of an operand that is not an address.
-fn data(operand: &Operand, tell: &mut impl FnMut(Register)) {
+/// Calls `emit` for each register of an operand that is not an address.
+fn data(operand: &Operand, emit: &mut impl FnMut(Register)) {
     match *operand {
-        Operand::Register(_, number) | Operand::RegShift(_, _, _, number) => tell(general(number)),
+        Operand::Register(_, number) | Operand::RegShift(_, _, _, number) => emit(general(number)),
         Operand::RegisterPair(_, number) => {
-            tell(general(number));
-            tell(general(number + 1));
+            emit(general(number));
+            emit(general(number + 1));
         }
-        Operand::RegisterOrSP(_, number) => tell(base(number)),
+        Operand::RegisterOrSP(_, number) => emit(base(number)),
         Operand::SIMDRegister(_, number)
         | Operand::SIMDRegisterElements(_, number, _)
         | Operand::SIMDRegisterElementsLane(_, number, ..)
-        | Operand::SIMDRegisterElementsMultipleLane(_, number, ..) => tell(vector(number)),
+        | Operand::SIMDRegisterElementsMultipleLane(_, number, ..) => emit(vector(number)),
         Operand::SIMDRegisterGroup(_, first, _, count)
         | Operand::SIMDRegisterGroupLane(first, _, count, _) => {
-            (0..u16::from(count)).for_each(|at| tell(vector(first + at)));
+            (0..u16::from(count)).for_each(|at| emit(vector(first + at)));
         }
         _ => {}
     }

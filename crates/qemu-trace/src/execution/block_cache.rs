@@ -27,7 +27,7 @@ pub(super) struct BlockCache {
 
 #[derive(Debug)]
 struct Variant {
-    begun: usize,
+    started: usize,
     end: End,
     privileged: bool,
     /// Name of the flags before the block, if the block reads them.
@@ -69,7 +69,7 @@ fn signature(access: &Access) -> (u32, u8, bool) {
 impl Variant {
     fn matches(&self, last: &Last, end: End, privileged: bool, flags: Register) -> bool {
         self.end == end
-            && self.begun == last.begun
+            && self.started == last.started
             && self.accesses.len() == last.accesses.len()
             && self.privileged == privileged
             && self.flags.is_none_or(|own| own == flags)
@@ -163,7 +163,7 @@ impl<R: Read> Execution<R> {
         let flags = names.flags();
         names.begin();
         let mut accesses = &last.accesses[..];
-        for at in 0..last.begun {
+        for at in 0..last.started {
             accesses = self.instruction(last, at, accesses, outcome);
         }
         let names = &mut self.emitter.names;
@@ -179,7 +179,7 @@ impl<R: Read> Execution<R> {
                 self.shapes += 1;
                 block.last = block.variants.len();
                 block.variants.push(Variant {
-                    begun: last.begun,
+                    started: last.started,
                     end,
                     privileged,
                     flags: reads_flags.then_some(flags),

@@ -122,37 +122,37 @@ impl Follower {
         }
     }
 
-    /// Handles a raw event and calls `tell` for the resulting device events. `place` is the physical address
+    /// Handles a raw event and calls `emit` for the resulting device events. `place` is the physical address
     /// of the register written.
-    pub fn device(&mut self, device: Device, place: Option<u64>, tell: &mut impl FnMut(EventKind)) {
+    pub fn device(&mut self, device: Device, place: Option<u64>, emit: &mut impl FnMut(EventKind)) {
         if let Device::Dma { is_write, addr, bytes } = device {
-            return self.dma(is_write, addr, bytes, tell);
+            return self.dma(is_write, addr, bytes, emit);
         }
-        self.flush(tell);
+        self.flush(emit);
         match device {
             Device::Register { offset, size, value } => {
                 if !self.model.is_tail(offset) {
                     self.register(offset, value);
                 }
                 if let Some(place) = place {
-                    tell(EventKind::Register { addr: PhysAddr(place), size, value, stored: None });
+                    emit(EventKind::Register { addr: PhysAddr(place), size, value, stored: None });
                 }
             }
             Device::RxFrame => {
-                self.arrived(false, tell);
+                self.end_receive(false, emit);
                 self.arriving = Some(Vec::new());
                 self.written = 0;
             }
-            Device::RxDone => self.arrived(true, tell),
-            Device::RxDropped => self.arrived(false, tell),
-            Device::TxDescriptor(addr, lower, upper) => self.transmit(addr, lower, upper, tell),
-            Device::Interrupt(_) => self.put(EventKind::Interrupt { raised: true }, tell),
+            Device::RxDone => self.end_receive(true, emit),
+            Device::RxDropped => self.end_receive(false, emit),
+            Device::TxDescriptor(addr, lower, upper) => self.transmit(addr, lower, upper, emit),
+            Device::Interrupt(_) => self.emit_or_hold(EventKind::Interrupt { raised: true }, emit),
             Device::Dma { .. } | Device::RxBuffer | Device::Other => {}
         }
     }
 
     /// Emits the pending request.
-    pub fn flush(&mut self, tell: &mut impl FnMut(EventKind)) {
+    pub fn flush(&mut self, emit: &mut impl FnMut(EventKind)) {
         if let Some(Pending { is_write, addr, bytes, kind, frame, offset }) = self.pending.take() {
             let (len, offset) = (bytes as u32, offset as u32);
             let dma = Dma {
@@ -165,31 +165,31 @@ impl Follower {
                 took: Ps::ZERO,
                 visible: 0,
             };
-            self.put(EventKind::Dma(dma), tell);
+            self.emit_or_hold(EventKind::Dma(dma), emit);
         }
     }
 
-    fn put(&mut self, event: EventKind, tell: &mut impl FnMut(EventKind)) {
+    fn emit_or_hold(&mut self, event: EventKind, emit: &mut impl FnMut(EventKind)) {
         match &mut self.arriving {
             Some(held_back) => held_back.push(event),
-            None => tell(event),
+            None => emit(event),
         }
     }
 
     /// Ends a received frame, complete or dropped.
-    fn arrived(&mut self, is_whole: bool, tell: &mut impl FnMut(EventKind)) {
+    fn end_receive(&mut self, is_whole: bool, emit: &mut impl FnMut(EventKind)) {
         let Some(held_back) = self.arriving.take() else { return };
         if is_whole {
             let strips = self.registers.get(&RCTL).is_none_or(|control| control & STRIP_CRC != 0);
             let bytes = self.written + if strips { FCS_BYTES } else { 0 };
-            tell(EventKind::FrameIn { bytes: bytes.max(FRAME_BYTES_MIN) as u32 });
+            emit(EventKind::FrameIn { bytes: bytes.max(FRAME_BYTES_MIN) as u32 });
             self.received += 1;
         }
-        held_back.into_iter().for_each(tell);
+        held_back.into_iter().for_each(emit);
     }
 
     /// Kind, frame number and offset of a request.
-    fn of(&mut self, is_write: bool, addr: u64) -> Option<(DmaKind, u64, u64)> {
+    fn classify(&mut self, is_write: bool, addr: u64) -> Option<(DmaKind, u64, u64)> {
         if let Some(ring) = self.rings.iter().find(|ring| addr.wrapping_sub(ring.base) < ring.bytes) {
             let kind = match (ring.is_transmit, is_write) {
                 (false, false) => DmaKind::RxDescriptorFetch,
@@ -213,8 +213,8 @@ impl Follower {
         None
     }
 
-    fn dma(&mut self, is_write: bool, addr: u64, bytes: u64, tell: &mut impl FnMut(EventKind)) {
-        let Some((kind, frame, offset)) = self.of(is_write, addr) else { return };
+    fn dma(&mut self, is_write: bool, addr: u64, bytes: u64, emit: &mut impl FnMut(EventKind)) {
+        let Some((kind, frame, offset)) = self.classify(is_write, addr) else { return };
         if kind == DmaKind::RxData {
             self.written += bytes;
         }
@@ -236,12 +236,12 @@ impl Follower {
                 return;
             }
         }
-        self.flush(tell);
+        self.flush(emit);
         self.pending = Some(Pending { is_write, addr, bytes, kind, frame, offset });
     }
 
     /// Handles the read of a transmit descriptor (82574L, 7.2.10), after which its data are read.
-    fn transmit(&mut self, addr: u64, lower: u32, upper: u32, tell: &mut impl FnMut(EventKind)) {
+    fn transmit(&mut self, addr: u64, lower: u32, upper: u32, emit: &mut impl FnMut(EventKind)) {
         if lower & EXTENDED != 0 && lower & DATA == 0 {
             // Context descriptor: header length and segment size.
             let further = if self.model.adds_headers { (addr & 0x1ff) + (addr >> 9 & 0x7f) } else { 0 };
@@ -254,7 +254,7 @@ impl Follower {
             let (frame, offset) = (self.sent, self.read as u32);
             let (kind, place, len) = (DmaKind::TxData, PhysAddr(addr), bytes as u32);
             let dma = Dma { kind, write: false, addr: place, len, frame, offset, took: Ps::ZERO, visible: 0 };
-            self.put(EventKind::Dma(dma), tell);
+            self.emit_or_hold(EventKind::Dma(dma), emit);
             if self.read == 0 {
                 self.buffers.clear();
             }
@@ -262,12 +262,12 @@ impl Follower {
             self.read += bytes;
         }
         if lower & END_OF_PACKET != 0 {
-            self.sent(lower & EXTENDED != 0 && lower & self.model.segments != 0, tell);
+            self.end_transmit(lower & EXTENDED != 0 && lower & self.model.segments != 0, emit);
         }
     }
 
     /// Ends a transmitted frame, or data to be segmented.
-    fn sent(&mut self, is_cut: bool, tell: &mut impl FnMut(EventKind)) {
+    fn end_transmit(&mut self, is_cut: bool, emit: &mut impl FnMut(EventKind)) {
         let all = std::mem::take(&mut self.read);
         let (header, segment) = match self.segments {
             (header, segment) if is_cut && segment > 0 && header < all => (header, segment),
@@ -277,7 +277,7 @@ impl Follower {
         loop {
             let now = data.min(segment);
             let bytes = (header + now + FCS_BYTES).max(FRAME_BYTES_MIN);
-            self.put(EventKind::FrameOut { bytes: bytes as u32 }, tell);
+            self.emit_or_hold(EventKind::FrameOut { bytes: bytes as u32 }, emit);
             self.sent += 1;
             data -= now;
             if data == 0 {

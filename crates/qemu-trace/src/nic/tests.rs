@@ -18,11 +18,11 @@ fn follower() -> Follower {
 
 fn events_of(follower: &mut Follower, devices: &[Device]) -> Vec<EventKind> {
     let mut all = Vec::new();
-    let mut tell = |what| all.push(what);
+    let mut emit = |what| all.push(what);
     for device in devices {
-        follower.device(*device, Some(0xfeb0_0000), &mut tell);
+        follower.device(*device, Some(0xfeb0_0000), &mut emit);
     }
-    follower.flush(&mut tell);
+    follower.flush(&mut emit);
     all
 }
 

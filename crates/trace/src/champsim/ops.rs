@@ -202,10 +202,10 @@ fn inner(is_inner: bool) -> u8 {
 fn length(record: &Record, class: Option<OpClass>, next: u64, taken: bool, survey: &Survey) -> u8 {
     let is_call = matches!(class, Some(OpClass::Call | OpClass::IndirectCall));
     let known = if is_call { survey.call_length(record.ip) } else { None };
-    let behind = next.wrapping_sub(record.ip);
+    let distance = next.wrapping_sub(record.ip);
     match known {
         Some(length) => length,
-        None if !taken && (1..=15).contains(&behind) => behind as u8,
+        None if !taken && (1..=15).contains(&distance) => distance as u8,
         None => 4,
     }
 }

@@ -147,8 +147,8 @@ pub fn split<const N: usize>(bytes: &[u8]) -> Option<[Vec<u8>; N]> {
     let (lengths, mut rest) = bytes.split_at_checked(4 * N)?;
     let mut columns = [const { Vec::new() }; N];
     for (column, length) in columns.iter_mut().zip(lengths.as_chunks::<4>().0) {
-        let (bytes, behind) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        (*column, rest) = (bytes.to_vec(), behind);
+        let (bytes, remaining) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        (*column, rest) = (bytes.to_vec(), remaining);
     }
     rest.is_empty().then_some(columns)
 }

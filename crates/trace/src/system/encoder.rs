@@ -326,8 +326,8 @@ fn piece(ops: &[Op]) -> Option<usize> {
         }
     };
     let most = ops.len().min(OPS_MAX);
-    let odd = ops[..most].iter().position(|op| !uses(op).into_iter().flatten().all(&mut agrees));
-    odd.map(|at| at.max(1)).or((most < ops.len()).then_some(most))
+    let conflict = ops[..most].iter().position(|op| !uses(op).into_iter().flatten().all(&mut agrees));
+    conflict.map(|at| at.max(1)).or((most < ops.len()).then_some(most))
 }
 
 /// The pages that an op uses, with their frames: its instruction's and its data's.

@@ -54,11 +54,11 @@ impl Packer {
     }
 
     fn send(&mut self, head: Head, bytes: Vec<u8>) -> Result<(), TraceError> {
-        let gone = match &self.to {
+        let failed = match &self.to {
             Some(to) => to.send((head, bytes)).is_err(),
             None => true,
         };
-        if gone {
+        if failed {
             self.end()?;
             return Err(io::Error::other("writing the trace failed").into());
         }

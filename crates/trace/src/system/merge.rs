@@ -116,7 +116,7 @@ fn place(files: &[TraceFile]) -> Result<Vec<Placement>, TraceError> {
         let Used { mut memory, devices } = survey(file).map_err(of_input(number))?;
         let mut moved = 0;
         if !taken.is_empty() && !memory.is_empty() && memory.low <= taken.high {
-            let no_room = || TraceError::NoRoom { behind: taken.high, from: memory.low, to: memory.high };
+            let no_room = || TraceError::NoRoom { above: taken.high, from: memory.low, to: memory.high };
             let by = taken.high - memory.low + 1;
             moved = by.checked_next_multiple_of(ALIGNMENT).ok_or_else(no_room)?;
             memory.high = memory.high.checked_add(moved).ok_or_else(no_room)?;

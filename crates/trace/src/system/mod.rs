@@ -170,11 +170,11 @@ pub enum TraceError {
     },
     /// The merged memory exceeds the address space.
     #[error(
-        "no address space is left for {from:#x} to {to:#x} above {behind:#x}, where the previous trace ends; merge the traces in another order"
+        "no address space is left for {from:#x} to {to:#x} above {above:#x}, where the previous trace ends; merge the traces in another order"
     )]
     NoRoom {
         /// Last address in use.
-        behind: u64,
+        above: u64,
         /// First address needed.
         from: u64,
         /// Last address needed.

@@ -95,9 +95,9 @@ impl Index {
 
     /// Returns whether the chunks fill the file from its header up to the index.
     fn fills(&self, up_to: u64) -> bool {
-        let behind =
+        let follows =
             |end: u64, place: &ChunkPlace| (place.at == end).then(|| end.checked_add(place.bytes))?;
-        self.chunks.iter().try_fold(EDGE_BYTES, behind) == Some(up_to)
+        self.chunks.iter().try_fold(EDGE_BYTES, follows) == Some(up_to)
     }
 }
 

@@ -119,10 +119,10 @@ fn written(record: &Record, is_branch: bool) -> Vec<u8> {
     let folded = is_branch || accesses || !by_a_variable;
     let mut written = record.destinations.to_vec();
     written.retain(|register| *register != 0 && !(folded && *register == STACK_POINTER));
-    let mut seen = Vec::new();
+    let mut unique = Vec::new();
     written.retain(|register| {
-        !seen.contains(register) && {
-            seen.push(*register);
+        !unique.contains(register) && {
+            unique.push(*register);
             true
         }
     });
@@ -192,11 +192,11 @@ fn convert(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Na
 
 /// Length of an instruction in bytes.
 fn length(record: &Record, next: u64, taken: bool, calls: &BTreeMap<u64, u8>) -> u8 {
-    let behind = next.wrapping_sub(record.ip);
+    let distance = next.wrapping_sub(record.ip);
     let is_call = matches!(record.branch(), Some(OpClass::Call | OpClass::IndirectCall));
     match calls.get(&record.ip) {
         Some(length) if is_call => *length,
-        _ if !taken && (1..=15).contains(&behind) => behind as u8,
+        _ if !taken && (1..=15).contains(&distance) => distance as u8,
         _ => 4,
     }
 }
@@ -246,8 +246,8 @@ fn call_length_follows_its_last_matching_return() {
     let call = Record { ip: BASE, destinations: [26, 6, 0, 0], sources: [26, 6, 0, 0], ..Record::default() };
     let ret = Record { ip: BASE + 99, sources: [6, 0, 0, 0], ..call };
     let at = |ip| Record { ip, ..Record::default() };
-    let lengths = |behind: [u64; 2]| {
-        let [first, second] = behind.map(|behind| at(BASE + behind));
+    let lengths = |offsets: [u64; 2]| {
+        let [first, second] = offsets.map(|offset| at(BASE + offset));
         let ops = ops(&[call, ret, first, call, ret, second]);
         [ops[0].length, ops[3].length]
     };

@@ -80,8 +80,8 @@ fn trailing_data_are_refused() {
     {
         let file = packed(compression, 300);
         let other = Compression::ALL[1..].iter().find(|other| **other != compression).unwrap();
-        for behind in [b"x".to_vec(), vec![9; 200_000], packed(*other, 1)] {
-            let (good, message) = refusal([file.clone(), behind].concat(), Variant::Standard);
+        for trailing in [b"x".to_vec(), vec![9; 200_000], packed(*other, 1)] {
+            let (good, message) = refusal([file.clone(), trailing].concat(), Variant::Standard);
             let expected = format!(
                 "a.trace has other data after the end of its {name} data, at byte {} of the file, after 300 records; \
                  remove them, or make or fetch the file again",
