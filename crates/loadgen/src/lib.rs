@@ -61,7 +61,7 @@ pub use latency::{Latency, LatencySummary};
 pub use measure::{Measurement, Summary};
 pub use rate::{Pacing, Rate};
 pub use requests::{Lengths, MemcachedConfig, Popularity};
-pub use responder::{Answered, ResponderConfig};
+pub use responder::{ReplyKind, ResponderConfig};
 pub use stages::{
     PacketStamps, RoundTrip, RoundTripObserver, STAGES, Stage, StageRecorder, StageStats, StageSummaries,
     StageSummary,
