@@ -99,7 +99,7 @@ pub struct PipelineConfig {
     pub commit_width: u32,
     /// Minimum cycles from an op's completion to its commit, 1 to 20 (out-of-order).
     pub commit_cycles: u32,
-    /// Cycles from an instruction's arrival from the instruction cache to its dispatch (in-order: issue), 3 to 40.
+    /// Cycles from an instruction's arrival from the instruction cache to dispatch (in-order: issue), 3 to 40.
     pub front_end_depth: u32,
     /// Ops between fetch and dispatch, 1 to 1024. Fewer than (depth + 2) × width throttle the front end.
     pub fetch_queue: u32,

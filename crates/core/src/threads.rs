@@ -7,7 +7,6 @@
 //! all other widths ([`shared`](crate::shared)), issue queue, units and ports, predictor tables, TLBs
 //! (entries are tagged by thread), decoded instructions, and the core's
 //! [`CoreMemory`](doorbell_sim::memory::CoreMemory).
-//! tables, TLBs (entries are tagged by thread), decoded instructions, and whatever the core's [`CoreMemory`](doorbell_sim::memory::CoreMemory) has.
 
 use crate::accounts::Accounts;
 use crate::common::Common;

@@ -163,8 +163,8 @@ impl Hart {
         self.aia.as_deref().cloned()
     }
 
-    /// Restores a saved state, after [`Hart::restore`]. Rejects invalid state, or if the hart has no interrupt
-    /// files.
+    /// Restores a saved state, after [`Hart::restore`]. Rejects invalid state, or if the hart has no
+    /// interrupt files.
     pub fn restore_aia(&mut self, state: AiaState) -> Result<(), SnapshotError> {
         let valid = state.machine.is_valid()
             && state.supervisor.is_valid()

@@ -126,12 +126,12 @@ impl MmioRequest {
 pub enum Stop {
     /// The requested slot is reached.
     Slot,
-    /// The next instruction is a device access; the machine completes it, for example by [`Hart::complete_load`].
+    /// The next instruction is a device access; the machine completes it, see [`Hart::complete_load`].
     Mmio(MmioRequest),
     /// The next instruction reads the time or is a device access, and other harts are still behind; see
     /// [`Hart::set_synced_until`].
     Ahead,
-    /// The next instruction needs event counts: call [`Hart::update_events`]. Only after [`Hart::follow_events`].
+    /// The next instruction needs event counts: call [`Hart::update_events`]. See [`Hart::follow_events`].
     Events,
     /// WFI with nothing pending. Call [`Hart::run`] again after [`Hart::interrupt_pending`] became true.
     Wfi,

@@ -1,8 +1,8 @@
 //! Dictionary of recorded blocks. Most blocks are executed repeatedly and differ only in their access
 //! addresses and indirect jump target. Their ops are therefore assembled once, and a repetition is emitted as
-//! a number plus its addresses. The recorder sets the period, called *era* ([`Allowance`]), in which number and
-//! addresses suffice; all addresses must be on pages that were recorded in the same era. Such repetitions are
-//! deferred and emitted together.
+//! a number plus its addresses. The recorder sets the period, called *era* ([`Allowance`]), in which number
+//! and addresses suffice; all addresses must be on pages that were recorded in the same era. These
+//! repetitions are deferred and emitted together.
 
 use std::collections::HashMap;
 

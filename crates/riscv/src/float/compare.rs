@@ -78,7 +78,8 @@ pub fn le<F: Format>(a: F::Bits, b: F::Bits, flags: &mut u8) -> bool {
 }
 
 /// The class of a number (FCLASS) as a mask with one bit set. From bit 0: negative infinity, negative normal,
-/// negative subnormal, -0, +0, positive subnormal, positive normal, positive infinity, signalling NaN, quiet NaN.
+/// negative subnormal, -0, +0, positive subnormal, positive normal, positive infinity, signalling NaN, quiet
+/// NaN.
 pub fn classify<F: Format>(a: F::Bits) -> u64 {
     let a = a.into();
     if is_nan::<F>(a) {

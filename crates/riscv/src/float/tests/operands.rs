@@ -25,8 +25,8 @@ impl Random {
     }
 }
 
-/// Zeros, subnormal and normal extremes, ones and their neighbours, values that make ties, infinities, NaNs, and
-/// the limits of the integer types.
+/// Zeros, subnormal and normal extremes, ones and their neighbours, values that make ties, infinities, NaNs,
+/// and the limits of the integer types.
 pub fn specials<F: Format>() -> Vec<u64> {
     let power = |exponent: i32| ((exponent + F::BIAS) as u64) << F::FRACTION_BITS;
     let places = F::FRACTION_BITS as i32;
