@@ -379,8 +379,8 @@ fn successor(pending: &PendingInstruction, next: Option<u64>) -> Successor {
         Flow::Branch(target) | Flow::Direct(target) => Some(target),
         _ => None,
     });
-    // The target, or else the next instruction, or that of the interrupting event's marker; otherwise
-    // unknown.
+    // If the target is unknown, the branch goes to the next executed instruction, or to the address in the
+    // marker of an interrupting event.
     let target = known_target.or(next).unwrap_or(decoded.end());
     let is_conditional = decoded.class == OpClass::Branch;
     match pending.sort {

@@ -70,7 +70,7 @@ pub fn hold(path: &Path) -> io::Result<Option<UseLock>> {
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let ours = file.metadata()?;
     match fs::symlink_metadata(path) {
-        // A link to it.
+        // The path is a link to the file.
         Ok(there) if there.is_symlink() => Ok(true),
         Ok(there) => Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

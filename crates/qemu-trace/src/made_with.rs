@@ -48,7 +48,7 @@ impl MadeWith {
         fs::write(&path, text).map_err(RecordError::io("write", &path))
     }
 
-    /// Environment of a recording; `None` for recordings older than this file.
+    /// Environment of a recording; `None` for old recordings, which lack the file.
     pub fn read(folder: &Path) -> Result<Option<MadeWith>, RecordError> {
         let path = folder.join(FILE);
         if !path.exists() {
